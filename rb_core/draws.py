@@ -1,0 +1,82 @@
+"""The random numbers of a job, in an order that does not depend on the plan.
+
+Every purpose has a stream of its own and every array is filled row by row (a trial or a node a row), so two plans of
+one problem that start from equal generators meet the same trials on the same nodes: common random numbers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rb_core.hardware import Latency
+from rb_core.plan import Problem
+
+Samples = NDArray[np.float64]
+
+
+class Draws:
+    """Durations of one problem over `samples` independent jobs. All results have shape (rows, samples) or (1, 1).
+
+    A quantity without spread is returned with shape (1, 1), which broadcasts.
+    """
+
+    def __init__(self, problem: Problem, samples: int, rng: np.random.Generator) -> None:
+        self._problem = problem
+        self._samples = samples
+        streams = iter(rng.spawn(sum(1 + 2 * len(chain) for chain in problem.experiment.chains)))
+        self._factors = [next(streams) for _ in problem.experiment.chains]
+        self._trainings = [[next(streams) for _ in chain] for chain in problem.experiment.chains]
+        self._nodes = [[next(streams) for _ in chain] for chain in problem.experiment.chains]
+
+    def factors(self, chain: int) -> Samples:
+        """Speed factors of the chain's trials: lognormal, mean 1, kept through all stages."""
+        trials = self._problem.experiment.chains[chain][0].trials
+        speed = Latency(mean=1.0, std=self._problem.profile.trial_cv)
+        return self._lognormal(self._factors[chain], speed, trials)
+
+    def trainings(self, chain: int, stage: int, *, slots_per_trial: int, factor: Samples | float) -> Samples:
+        """Durations of the stage's trials on `slots_per_trial` slots, in seconds.
+
+        Args:
+            chain: the chain.
+            stage: the stage within it.
+            slots_per_trial: world size.
+            factor: multiplies the time of the iterations; shape (trials or 1, samples or 1).
+        """
+        profile, rng = self._problem.profile, self._trainings[chain][stage]
+        step = self._problem.experiment.chains[chain][stage]
+        latency = profile.iteration_s[slots_per_trial]
+        start = self._lognormal(rng, profile.start_s, step.trials)
+        save = self._lognormal(rng, profile.save_s, step.trials)
+        iterating = np.full((1, 1), step.iterations * latency.mean)
+        if latency.std > 0:
+            noise = rng.standard_normal((step.trials, self._samples))
+            iterating = np.maximum(0.0, iterating + math.sqrt(step.iterations) * latency.std * noise)
+        return start + factor * iterating + save
+
+    def nodes(self, chain: int, stage: int, count: int) -> tuple[Samples, Samples]:
+        """Launch and init latencies of `count` nodes requested at the stage's barrier, in seconds."""
+        cloud, rng = self._problem.cloud, self._nodes[chain][stage]
+        # Drawn node by node, so that the first nodes are the same however many are requested.
+        shape = (count, 2, self._samples)
+        varies = cloud.launch_s.std > 0 or cloud.init_s.std > 0
+        normals = rng.standard_normal(shape) if varies else np.zeros((count, 2, 1))
+        launch = _scaled(cloud.launch_s, normals[:, 0])
+        init = _scaled(cloud.init_s, normals[:, 1])
+        return launch, init
+
+    def _lognormal(self, rng: np.random.Generator, latency: Latency, rows: int) -> Samples:
+        if latency.std == 0 or latency.mean == 0:
+            return np.full((1, 1), latency.mean)
+        return _scaled(latency, rng.standard_normal((rows, self._samples)))
+
+
+def _scaled(latency: Latency, normals: Samples) -> Samples:
+    """Standard normals to lognormals of the latency's mean and std; constants keep the normals' shape."""
+    if latency.std == 0 or latency.mean == 0:
+        return np.full(normals.shape, latency.mean)
+    variance = math.log1p((latency.std / latency.mean) ** 2)
+    return np.exp(math.log(latency.mean) - variance / 2 + math.sqrt(variance) * normals)

@@ -1,0 +1,227 @@
+"""The events of a run: what the log holds, what a run's state is rebuilt from, what observers are told.
+
+Every event is a frozen value with two times: `t_s`, seconds on the run's own clock since it started (never
+goes backwards, also over a resumption), and `utc`, the wall clock in ISO 8601, which is for people alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+SCHEMA = 1
+"""Version of all files that this package writes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Base of all events.
+
+    Attributes:
+        t_s: seconds since the run started.
+        utc: wall clock, ISO 8601.
+    """
+
+    t_s: float
+    utc: str
+
+
+class RunEnding(StrEnum):
+    """How a run ended."""
+
+    DONE = "done"
+    """All stages ran."""
+    FAILED = "failed"
+    """An error ended it; the reason is in the event."""
+    INTERRUPTED = "interrupted"
+    """Its user stopped it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(Event):
+    """The first event of every log.
+
+    Attributes:
+        run: the run's id, also the tag of everything it owns.
+        problem: the canonical problem as in the problem file's JSON.
+        plan: the plan as in the plan file's JSON (`stages` or `chains`).
+        metric: name of the score.
+        mode: ``max`` or ``min``.
+        seed: seed of the sampling and of the training.
+        target: what is trained, in words.
+        environment: versions and machine, for repeating it.
+    """
+
+    run: str
+    problem: Mapping[str, Any]
+    plan: Mapping[str, Any]
+    metric: str
+    mode: str
+    seed: int
+    target: str
+    environment: Mapping[str, str]
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialCreated(Event):
+    """A configuration was given a number. Trials are numbered through all chains."""
+
+    trial: int
+    chain: int
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageStarted(Event):
+    """A barrier opened: the stage's nodes are asked for, then its trials start."""
+
+    chain: int
+    stage: int
+    trials: tuple[int, ...]
+    instance_type: str
+    nodes: int
+    slots_per_trial: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRequested(Event):
+    """Written before the provider is asked: the intent to hold one node more."""
+
+    node: str
+    chain: int
+    instance_type: str
+    slots: int
+    usd_per_hour: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRunning(Event):
+    """The node runs; from here on it is billed."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReady(Event):
+    """The node has joined and can hold trials."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReleased(Event):
+    """The node is given back on purpose (written before the provider is asked)."""
+
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLost(Event):
+    """The node, or the request for it, failed by itself."""
+
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStarted(Event):
+    """A trial's processes are started for one stage."""
+
+    trial: int
+    chain: int
+    stage: int
+    nodes: tuple[str, ...]
+    slots: int
+    from_iteration: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialReady(Event):
+    """The trial begins its first iteration of the stage: start and restore are over."""
+
+    trial: int
+    restore_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialReported(Event):
+    """The trial reported a score after `iterations` iterations in total. `score` may be NaN."""
+
+    trial: int
+    iterations: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSaved(Event):
+    """A checkpoint is complete on the storage."""
+
+    trial: int
+    iterations: int
+    checkpoint: str
+    size_bytes: int
+    save_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialPaused(Event):
+    """The trial ended its stage: its processes are gone and its slots are free."""
+
+    trial: int
+    stage: int
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFailed(Event):
+    """The trial failed for good and leaves the bracket."""
+
+    trial: int
+    stage: int
+    rank: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageEnded(Event):
+    """The barrier: who goes on and who is stopped; in the last stage the finishers are `survivors`."""
+
+    chain: int
+    stage: int
+    survivors: tuple[int, ...]
+    stopped: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointDeleted(Event):
+    """A checkpoint that is no longer needed is removed (written before it is)."""
+
+    trial: int
+    checkpoint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned(Event):
+    """Something a person should know that stops nothing."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded(Event):
+    """The last event of every log that was closed; every node has been given back before."""
+
+    ending: RunEnding
+    reason: str = ""
+
+
+EVENTS: tuple[type[Event], ...] = (
+    RunStarted, TrialCreated, StageStarted, NodeRequested, NodeRunning, NodeReady, NodeReleased, NodeLost,
+    TrialStarted, TrialReady, TrialReported, TrialSaved, TrialPaused, TrialFailed, StageEnded,
+    CheckpointDeleted, Warned, RunEnded,
+)  # fmt: skip
+"""Every kind of event, in the order in which they appear in a life."""

@@ -1,0 +1,326 @@
+"""The expected-value model: what planners search in, one stage at a time and without sampling whole jobs.
+
+A job is followed through its barriers with expected times. Nodes that were requested together share their times, so
+they are kept as batches. Without spread in the profile and the cloud this is `simulate` to the last digit. With
+spread, a stage's time is the expectation of its *last* trial (over trials and nodes), taken from a fixed-seed
+simulation of that stage alone and cached for each distinct case; the variances of the stages are carried along, so
+that the expectation of the *rounded* bill can be taken.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from rb_core.billing import billed_s
+from rb_core.dag import ExecutionDAG, Step
+from rb_core.draws import Draws
+from rb_core.hardware import Billing, BillingMode, InstanceType
+from rb_core.placement import Placement
+from rb_core.plan import AllocationPlan, Problem
+from rb_core.simulate import last_end, simulate
+
+SAMPLES = 256
+"""Samples behind the expectation of one stage."""
+
+SEED = 20210426
+"""Fixed, so that a problem always gives the same plan."""
+
+WHOLE_JOB_SAMPLES = 2000
+"""Samples behind the reported expectation of a whole plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Nodes that share their times, in seconds since the job began.
+
+    Attributes:
+        count: how many.
+        running_s: when they began to run, expected.
+        usable_s: when they became or become usable, expected.
+        variance: of `running_s`, in square seconds.
+    """
+
+    count: int
+    running_s: float
+    usable_s: float
+    variance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """A job at a barrier.
+
+    Attributes:
+        barrier_s: expected time of the barrier.
+        variance: of that time, in square seconds.
+        cost_usd: expected bill of all nodes released so far, and of all training under PER_FUNCTION.
+        held: batches held, usable ones first as they became usable, then starting ones as they were requested.
+        instance_type: type of all held nodes.
+    """
+
+    barrier_s: float = 0.0
+    variance: float = 0.0
+    cost_usd: float = 0.0
+    held: tuple[Batch, ...] = ()
+    instance_type: InstanceType | None = None
+
+
+class ExpectedModel:
+    """Expected times and costs under one problem; remembers the stages that it has worked out."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._draws: dict[tuple[int, int, int, float], np.ndarray] = {}
+        self.stage_moments = lru_cache(maxsize=None)(self._stage_moments)
+
+    def evaluate(self, plan: AllocationPlan) -> tuple[float, float]:
+        """Expected (jct_s, cost_usd) of a plan in the model. Raises `InvalidInput` as `ExecutionDAG.build` does."""
+        jct_s = cost_usd = 0.0
+        for lane in ExecutionDAG.build(self.problem, plan).lanes:
+            progress = Progress()
+            for step in lane:
+                progress = self.advance(progress, step)
+            end = self.finish(progress)
+            jct_s = max(jct_s, end.barrier_s)
+            cost_usd += end.cost_usd
+        return jct_s, cost_usd
+
+    def advance(self, progress: Progress, step: Step) -> Progress:
+        """The job at the barrier that ends `step`, from the one that begins it."""
+        cloud, now = self.problem.cloud, progress.barrier_s
+        kept, released = _split(progress.held, step.kept)
+        cost_usd = progress.cost_usd
+        if released and progress.instance_type is not None:
+            cost_usd += self.release_usd(released, progress)
+        held = kept
+        if step.requested:
+            running_s = now + cloud.launch_s.mean
+            variance = progress.variance + cloud.launch_s.std**2
+            fresh = Batch(
+                count=step.requested,
+                running_s=running_s,
+                usable_s=running_s + cloud.init_s.mean,
+                variance=variance,
+            )
+            held = (*kept, fresh)
+        mean_s, variance = self._moments(kept, now, step)
+        if cloud.billing.mode is BillingMode.PER_FUNCTION:
+            cost_usd += self.training_usd(step)
+        barrier_s = now + mean_s
+        return Progress(
+            barrier_s=barrier_s,
+            variance=progress.variance + variance,
+            cost_usd=cost_usd,
+            held=_in_order(held, barrier_s),
+            instance_type=step.instance_type,
+        )
+
+    def stage_end_s(self, progress: Progress, step: Step) -> float:
+        """Expected time of the barrier that ends `step`."""
+        kept, _ = _split(progress.held, step.kept)
+        return progress.barrier_s + self._moments(kept, progress.barrier_s, step)[0]
+
+    def _moments(self, kept: tuple[Batch, ...], now_s: float, step: Step) -> tuple[float, float]:
+        offsets = tuple((max(0.0, batch.usable_s - now_s), batch.count) for batch in kept)
+        return self.stage_moments(
+            step.chain, step.stage, step.placement, step.instance_type.speed, offsets, step.requested
+        )
+
+    def finish(self, progress: Progress) -> Progress:
+        """The job after everything has been given back at its last barrier."""
+        cost_usd = progress.cost_usd + self.release_usd(progress.held, progress)
+        return Progress(barrier_s=progress.barrier_s, variance=progress.variance, cost_usd=cost_usd)
+
+    def release_usd(self, batches: tuple[Batch, ...], progress: Progress) -> float:
+        """Expected bill of batches that are released at the barrier of `progress`."""
+        cloud = self.problem.cloud
+        usd_per_s = progress.instance_type.usd_per_s if progress.instance_type else 0.0
+        total = 0.0
+        for batch in batches:
+            life_s = progress.barrier_s - batch.running_s
+            if life_s < 0:
+                continue
+            total += batch.count * cloud.data_usd
+            if cloud.billing.mode is BillingMode.PER_INSTANCE:
+                spread_s = math.sqrt(max(0.0, progress.variance - batch.variance)) if self.problem.noisy else 0.0
+                total += batch.count * usd_per_s * expected_billed_s(cloud.billing, life_s, spread_s)
+        return total
+
+    def training_usd(self, step: Step) -> float:
+        """Expected bill of a step's training under PER_FUNCTION."""
+        placement = step.placement
+        share = placement.slots_per_trial / placement.node_slots
+        return placement.trials * self.trial_s(step) * share * step.instance_type.usd_per_s
+
+    def trial_s(self, step: Step) -> float:
+        """Mean duration of one trial of the step, in seconds."""
+        profile = self.problem.profile
+        slow = slowdown(self.problem, step.placement, step.instance_type.speed)
+        iterating_s = step.iterations * profile.iteration_s[step.placement.slots_per_trial].mean
+        return profile.start_s.mean + slow * iterating_s + profile.save_s.mean
+
+    def _stage_moments(
+        self,
+        chain: int,
+        stage: int,
+        placement: Placement,
+        speed: float,
+        offsets: tuple[tuple[float, int], ...],
+        requested: int,
+    ) -> tuple[float, float]:
+        """Mean (s) and variance (s^2) of the time from a stage's barrier to the next one.
+
+        Args:
+            chain: the chain.
+            stage: the stage within it.
+            placement: how its trials lie on its nodes.
+            speed: of its instance type.
+            offsets: (seconds until usable, count) of the kept nodes, ascending.
+            requested: nodes that are asked for at the barrier.
+        """
+        profile, cloud = self.problem.profile, self.problem.cloud
+        if not self.problem.noisy:
+            slow = slowdown(self.problem, placement, speed)
+            iterations = self.problem.experiment.chains[chain][stage].iterations
+            iterating_s = iterations * profile.iteration_s[placement.slots_per_trial].mean
+            trial_s = profile.start_s.mean + slow * iterating_s + profile.save_s.mean
+            if requested:
+                offsets = (*offsets, (cloud.launch_s.mean + cloud.init_s.mean, requested))
+            ready = _places(sorted(offsets), placement)
+            return makespan_s(placement.trials, trial_s, ready) + profile.sync_s, 0.0
+        durations = self._durations(chain, stage, placement, speed)
+        usable = np.repeat([offset for offset, _ in offsets], [count for _, count in offsets])
+        nodes = np.broadcast_to(usable[:, None], (len(usable), SAMPLES))
+        if requested:
+            launch, init = Draws(self.problem, SAMPLES, _fixed()).nodes(chain, stage, requested)
+            fresh = np.broadcast_to(launch + init, (requested, SAMPLES))
+            nodes = np.concatenate([nodes, fresh])
+        nodes = np.sort(nodes, axis=0)
+        if placement.spans:
+            group = placement.nodes_per_trial
+            places = nodes[group - 1 : placement.places * group : group]
+        else:
+            places = np.repeat(nodes, placement.per_node, axis=0)
+        ends = last_end(places[: placement.trials], durations, placement.trials)
+        return float(ends.mean()) + profile.sync_s, float(ends.var())
+
+    def _durations(self, chain: int, stage: int, placement: Placement, speed: float) -> np.ndarray:
+        slow = slowdown(self.problem, placement, speed)
+        key = (chain, stage, placement.slots_per_trial, slow)
+        if key not in self._draws:
+            draws = Draws(self.problem, SAMPLES, _fixed())
+            self._draws[key] = draws.trainings(
+                chain,
+                stage,
+                slots_per_trial=placement.slots_per_trial,
+                factor=slow * draws.factors(chain)[: placement.trials],
+            )
+        return self._draws[key]
+
+
+def expected(problem: Problem, plan: AllocationPlan) -> tuple[float, float]:
+    """The reported expectation (jct_s, cost_usd) of a plan: means of the whole job under a fixed seed.
+
+    Without spread anywhere one sample is the exact answer.
+    """
+    samples = WHOLE_JOB_SAMPLES if problem.noisy else 1
+    estimate = simulate(problem, plan, samples=samples, rng=_fixed())
+    return float(estimate.jct_s.mean()), float(estimate.cost_usd.mean())
+
+
+def slowdown(problem: Problem, placement: Placement, speed: float) -> float:
+    """The factor f of the model: what spanning nodes and a slower type multiply an iteration by."""
+    return (1.0 + problem.profile.spread_penalty if placement.spans else 1.0) / speed
+
+
+def makespan_s(trials: int, trial_s: float, ready: list[tuple[float, int]]) -> float:
+    """When the last of `trials` equal trials ends, each taking the place that is usable and free earliest.
+
+    The starts are the `trials` smallest of all `offset + j * trial_s`, j = 0, 1, ...
+
+    Args:
+        trials: how many.
+        trial_s: duration of each, in seconds.
+        ready: (seconds until usable, count of places), ascending by the former.
+    """
+    if trial_s <= 0:
+        return ready[0][0] + trial_s
+    if len(ready) == 1:
+        offset, count = ready[0]
+        return offset + math.ceil(trials / count) * trial_s
+    last_start = math.inf
+    for offset, _ in ready:
+        low, high = 0, trials
+        while low < high:
+            wave = (low + high) // 2
+            if _started(ready, offset + wave * trial_s, trial_s) >= trials:
+                high = wave
+            else:
+                low = wave + 1
+        last_start = min(last_start, offset + low * trial_s)
+    return last_start + trial_s
+
+
+def _started(ready: list[tuple[float, int]], at_s: float, trial_s: float) -> int:
+    """Places that have begun a trial by `at_s`, counted once for each trial."""
+    return sum(count * (math.floor((at_s - x) / trial_s + 1e-9) + 1) for x, count in ready if x <= at_s + 1e-9)
+
+
+def expected_billed_s(billing: Billing, mean_s: float, std_s: float) -> float:
+    """Expectation of the billed seconds of a node whose life is about normal."""
+    if std_s <= 1e-9:
+        return float(billed_s(billing, mean_s))
+    granule_s = billing.granularity_s
+    if std_s >= granule_s:
+        rounded_s = mean_s + granule_s / 2
+    else:
+        first = max(0, math.floor((mean_s - 5 * std_s) / granule_s))
+        last = math.ceil((mean_s + 5 * std_s) / granule_s)
+        above = (0.5 * math.erfc((k * granule_s - mean_s) / (std_s * math.sqrt(2))) for k in range(first, last + 1))
+        rounded_s = granule_s * (first + sum(above))
+    return max(rounded_s, billing.minimum_s)
+
+
+def _places(nodes: list[tuple[float, int]], placement: Placement) -> list[tuple[float, int]]:
+    """(seconds until usable, count) of places from the same of nodes."""
+    if not placement.spans:
+        return [(offset, count * placement.per_node) for offset, count in nodes]
+    places, waiting = [], 0
+    for offset, count in nodes:
+        waiting += count
+        whole, waiting = divmod(waiting, placement.nodes_per_trial)
+        if whole:
+            places.append((offset, whole))
+    return places
+
+
+def _split(held: tuple[Batch, ...], keep: int) -> tuple[tuple[Batch, ...], tuple[Batch, ...]]:
+    kept, released = [], []
+    for batch in held:
+        stay = min(batch.count, keep)
+        keep -= stay
+        if stay:
+            kept.append(_resized(batch, stay))
+        if batch.count > stay:
+            released.append(_resized(batch, batch.count - stay))
+    return tuple(kept), tuple(released)
+
+
+def _resized(batch: Batch, count: int) -> Batch:
+    if batch.count == count:
+        return batch
+    return Batch(count=count, running_s=batch.running_s, usable_s=batch.usable_s, variance=batch.variance)
+
+
+def _in_order(held: tuple[Batch, ...], barrier_s: float) -> tuple[Batch, ...]:
+    """Usable batches as they became usable, then starting ones as they were requested."""
+    usable = sorted((b for b in held if b.usable_s <= barrier_s), key=lambda b: b.usable_s)
+    return (*usable, *(b for b in held if b.usable_s > barrier_s))
+
+
+def _fixed() -> np.random.Generator:
+    return np.random.default_rng(SEED)

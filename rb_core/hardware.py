@@ -1,0 +1,222 @@
+"""What can be rented: latencies, instance types, the billing rule, the cloud, and dated prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rb_core.check import non_empty, non_negative, positive, positive_int
+from rb_core.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """A duration with its spread, in seconds; `std` 0 is a constant."""
+
+    mean: float
+    std: float = 0.0
+
+    def __post_init__(self) -> None:
+        non_negative("mean", self.mean)
+        non_negative("std", self.std)
+
+
+class BillingMode(StrEnum):
+    """What is paid for."""
+
+    PER_INSTANCE = "per_instance"
+    """Whole nodes, from running to release."""
+    PER_FUNCTION = "per_function"
+    """Only the time in which trials train, by the slot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Billing:
+    """The billing rule. `granularity_s` and `minimum_s` apply to PER_INSTANCE alone.
+
+    Defaults: EC2 bills Linux on demand by the second with a minimum of 60 s on every start.
+    """
+
+    mode: BillingMode = BillingMode.PER_INSTANCE
+    granularity_s: float = 1.0
+    minimum_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        positive("granularity_s", self.granularity_s)
+        non_negative("minimum_s", self.minimum_s)
+
+
+class Market(StrEnum):
+    """How an instance is bought."""
+
+    ON_DEMAND = "on_demand"
+    """At list price, kept until given back."""
+    SPOT = "spot"
+    """At a varying price, and the provider may take it back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceType:
+    """One shape of node.
+
+    Attributes:
+        name: the provider's name of it.
+        slots: training processes that it holds.
+        usd_per_hour: price of the whole node.
+        speed: how fast its slots are, relative to the type that was profiled.
+        market: how it is bought.
+    """
+
+    name: str
+    slots: int
+    usd_per_hour: float
+    speed: float = 1.0
+    market: Market = Market.ON_DEMAND
+
+    def __post_init__(self) -> None:
+        non_empty("name", self.name)
+        positive_int("slots", self.slots)
+        non_negative("usd_per_hour", self.usd_per_hour)
+        positive("speed", self.speed)
+
+    @property
+    def usd_per_s(self) -> float:
+        """Price of the whole node per second."""
+        return self.usd_per_hour / 3600.0
+
+
+def _zero() -> Latency:
+    return Latency(mean=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cloud:
+    """Everything about the place where nodes come from.
+
+    Attributes:
+        instance_types: the types that may be used; their names differ.
+        max_nodes: most nodes held at one time, by all chains together.
+        launch_s: from the accepted request to running; not billed.
+        init_s: from running to usable; billed.
+        billing: the billing rule.
+        dataset_gib: what each node downloads once.
+        transfer_usd_per_gib: price of that download.
+        provider: name of the provider that rents the nodes.
+    """
+
+    instance_types: tuple[InstanceType, ...]
+    max_nodes: int = 64
+    launch_s: Latency = field(default_factory=_zero)
+    init_s: Latency = field(default_factory=_zero)
+    billing: Billing = field(default_factory=Billing)
+    dataset_gib: float = 0.0
+    transfer_usd_per_gib: float = 0.0
+    provider: str = "local"
+
+    def __post_init__(self) -> None:
+        if not self.instance_types:
+            raise InvalidInput("instance_types", "must name at least one instance type")
+        seen: set[str] = set()
+        for number, instance_type in enumerate(self.instance_types):
+            if instance_type.name in seen:
+                raise InvalidInput(
+                    f"instance_types[{number}].name", f"must be unique, got {instance_type.name!r} twice"
+                )
+            seen.add(instance_type.name)
+        positive_int("max_nodes", self.max_nodes)
+        non_negative("dataset_gib", self.dataset_gib)
+        non_negative("transfer_usd_per_gib", self.transfer_usd_per_gib)
+        non_empty("provider", self.provider)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether its latencies vary."""
+        return self.launch_s.std > 0 or self.init_s.std > 0
+
+    @property
+    def data_usd(self) -> float:
+        """What one node's download of the data set costs."""
+        return self.dataset_gib * self.transfer_usd_per_gib
+
+    def instance_type(self, name: str) -> InstanceType:
+        """The type of that name.
+
+        Raises:
+            InvalidInput: no such type.
+        """
+        for instance_type in self.instance_types:
+            if instance_type.name == name:
+                return instance_type
+        known = ", ".join(t.name for t in self.instance_types)
+        raise InvalidInput("instance_type", f"must be one of the cloud's types ({known}), got {name!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offering:
+    """An instance type in one market and region, at one price.
+
+    Attributes:
+        instance_type: the shape, its price included.
+        region: where.
+        accelerator: name of its GPU, empty for CPU types.
+        memory_gib: main memory.
+    """
+
+    instance_type: InstanceType
+    region: str
+    accelerator: str = ""
+    memory_gib: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceBook:
+    """A dated snapshot of prices; it refuses what it does not know rather than guess.
+
+    Attributes:
+        name: the catalogue's name, such as ``ec2``.
+        dated: ISO date at which the prices were true.
+        source: who published them.
+        offerings: all rows.
+        launch_s: launch latency that a cloud of this book has unless told otherwise.
+        init_s: its init latency.
+        billing: its billing rule.
+    """
+
+    name: str
+    dated: str
+    source: str
+    offerings: tuple[Offering, ...]
+    launch_s: Latency = field(default_factory=_zero)
+    init_s: Latency = field(default_factory=_zero)
+    billing: Billing = field(default_factory=Billing)
+
+    def offering(self, name: str, *, region: str, market: Market = Market.ON_DEMAND) -> Offering:
+        """The offering of a type in a region and market.
+
+        Raises:
+            InvalidInput: the book holds no such row; the message says which part is unknown.
+        """
+        of_type = [o for o in self.offerings if o.instance_type.name == name]
+        if not of_type:
+            raise InvalidInput(
+                "instance_types",
+                f"{name!r} is not in the {self.name} price book of {self.dated}; "
+                "`rb-tune catalog` lists what is, or give the type's slots and usd_per_hour yourself",
+            )
+        for offering in of_type:
+            if offering.region == region and offering.instance_type.market == market:
+                return offering
+        there = ", ".join(sorted({f"{o.region}/{o.instance_type.market}" for o in of_type}))
+        raise InvalidInput(
+            "instance_types",
+            f"{name!r} has no {market} price in {region!r} in the {self.name} price book "
+            f"of {self.dated}; it has one in {there}",
+        )
+
+    def by_name(self) -> Mapping[str, tuple[Offering, ...]]:
+        """All offerings, grouped by the name of their type, in name order."""
+        grouped: dict[str, list[Offering]] = {}
+        for offering in sorted(self.offerings, key=lambda o: o.instance_type.name):
+            grouped.setdefault(offering.instance_type.name, []).append(offering)
+        return {name: tuple(rows) for name, rows in grouped.items()}

@@ -1,0 +1,190 @@
+"""What a planner is asked for: the limit, the order among candidates, and the errors when nothing meets it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from rb_core.dag import Step
+from rb_core.errors import InvalidInput, NoFeasiblePlan
+from rb_core.expectation import ExpectedModel, Progress, expected
+from rb_core.hardware import InstanceType
+from rb_core.placement import divides
+from rb_core.plan import AllocationPlan, Objective, Problem, StageAllocation
+from rb_core.planners.candidate import Candidate, build, soonest
+from rb_core.simulate import simulate
+
+SAMPLES = 1000
+"""Samples behind the check of a confidence."""
+
+_HOPELESS = 1.05
+"""A candidate whose modelled mean is above the limit by this factor is not worth sampling."""
+
+
+def resolve(problem: Problem) -> Problem:
+    """The same problem with its deadline in seconds, where it was given as a multiple of the fastest plan's time."""
+    objective = wanted(problem)
+    if objective.deadline_factor is None:
+        return problem
+    fastest_s = fastest(ExpectedModel(problem)).jct_s
+    absolute = dataclasses.replace(objective, deadline_s=objective.deadline_factor * fastest_s, deadline_factor=None)
+    return dataclasses.replace(problem, objective=absolute)
+
+
+def wanted(problem: Problem) -> Objective:
+    """The problem's objective. Raises `InvalidInput` when it has none."""
+    if problem.objective is None:
+        raise InvalidInput("objective", "is missing: set deadline_s or budget_usd")
+    return problem.objective
+
+
+def fastest(model: ExpectedModel) -> Candidate:
+    """The fastest plan that stays on one instance type: every node from the beginning, the soonest width each stage.
+
+    Raises:
+        NoFeasiblePlan: not even one trial fits on any type.
+    """
+    cloud = model.problem.cloud
+    candidates = []
+    for instance_type in cloud.instance_types:
+
+        def choose(
+            position: int, before: Step | None, progress: Progress, instance_type: InstanceType = instance_type
+        ) -> StageAllocation | None:
+            return soonest(model, position, instance_type, cloud.max_nodes, before, progress)
+
+        built = build(model, choose)
+        if built:
+            candidates.append(built[0])
+    if not candidates:
+        raise no_room(model.problem)
+    return min(candidates, key=lambda c: (c.jct_s, c.cost_usd))
+
+
+def no_room(problem: Problem) -> NoFeasiblePlan:
+    """The error for a cloud on which no trial fits."""
+    types = ", ".join(f"{t.name} ({t.slots} slots)" for t in problem.cloud.instance_types)
+    slots = ", ".join(str(w) for w in problem.profile.slots)
+    return NoFeasiblePlan(
+        f"no trial fits: the profile knows {slots} slots per trial, and max_nodes {problem.cloud.max_nodes} of "
+        f"{types} cannot hold any of these; raise max_nodes, add an instance type or profile fewer slots",
+        limit="max_nodes",
+    )
+
+
+def lower_bound_usd(problem: Problem) -> float:
+    """What the bare iterations cost at least: perfect packing, no start-up, no idling; inf when nothing fits."""
+    iteration_usd = min(
+        (
+            width * problem.profile.iteration_s[width].mean * slow / t.speed * t.usd_per_s / t.slots
+            for t in problem.cloud.instance_types
+            for width in problem.profile.slots
+            if divides(width, t.slots)
+            for slow in [1.0 + problem.profile.spread_penalty if width > t.slots else 1.0]
+        ),
+        default=float("inf"),
+    )
+    return problem.experiment.trial_iterations * iteration_usd
+
+
+class Limit:
+    """The problem's limit, as a test of candidates and an order among them.
+
+    Without noise the model is exact and its figures are compared. With noise a candidate is sampled: the mean of the
+    limited quantity must keep the limit, or its quantile at the wanted confidence. Every candidate meets the same
+    trials and nodes (common random numbers).
+
+    Attributes:
+        problem: with its deadline in seconds.
+        objective: the problem's objective.
+    """
+
+    def __init__(self, model: ExpectedModel, rng: np.random.Generator) -> None:
+        self.problem = resolve(model.problem)
+        self.objective = wanted(self.problem)
+        self._model = model
+        self._seed = int(rng.integers(2**63))
+        self._reached: dict[Candidate, float] = {}
+
+    @property
+    def by_time(self) -> bool:
+        """Whether the time is limited; otherwise it is the cost."""
+        return self.objective.budget_usd is None
+
+    @property
+    def value(self) -> float:
+        """The limit, in seconds or usd."""
+        limit = self.objective.deadline_s if self.by_time else self.objective.budget_usd
+        return math.inf if limit is None else limit
+
+    def preference(self, candidate: Candidate) -> tuple[float, float]:
+        """Sorts the best first: the cheapest under a deadline, the fastest under a budget."""
+        if self.by_time:
+            return candidate.cost_usd, candidate.jct_s
+        return candidate.jct_s, candidate.cost_usd
+
+    def meets(self, candidate: Candidate) -> bool:
+        """Whether the candidate keeps the limit."""
+        modelled = candidate.jct_s if self.by_time else candidate.cost_usd
+        if self.problem.noisy and modelled > self.value * _HOPELESS:
+            return False
+        return self.reached(candidate) <= loosened(self.value)
+
+    def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
+        """The best candidate that keeps the limit."""
+        return next((c for c in sorted(candidates, key=self.preference) if self.meets(c)), None)
+
+    def reached(self, candidate: Candidate) -> float:
+        """What the candidate needs of the limited quantity: on the mean, or at the wanted confidence."""
+        if candidate not in self._reached:
+            self._reached[candidate] = self._measure(candidate)
+        return self._reached[candidate]
+
+    def _measure(self, candidate: Candidate) -> float:
+        if not self.problem.noisy:
+            return candidate.jct_s if self.by_time else candidate.cost_usd
+        plan, confidence = candidate.plan(self.problem), self.objective.confidence
+        if confidence is None:
+            return expected(self.problem, plan)[0 if self.by_time else 1]
+        estimate = simulate(self.problem, plan, samples=SAMPLES, rng=np.random.default_rng(self._seed))
+        values = estimate.jct_s if self.by_time else estimate.cost_usd
+        return float(np.quantile(values, confidence, method="inverted_cdf"))
+
+    def infeasible(self, name: str, candidates: Iterable[Candidate]) -> NoFeasiblePlan:
+        """The error that says what blocks and how near the planner's candidates come."""
+        key = (lambda c: c.jct_s) if self.by_time else (lambda c: c.cost_usd)
+        nearest = min(candidates, key=key, default=None)
+        if nearest is None:
+            return no_room(self.problem)
+        reached = self.reached(nearest)
+        confidence = self.objective.confidence
+        at = "" if confidence is None or not self.problem.noisy else f" at p{confidence * 100:g}"
+        if self.by_time:
+            text = (
+                f"the fastest plan of planner {name} needs {reached:.1f} s{at} but the deadline is {self.value:.1f} s; "
+                f"raise the deadline or max_nodes (now {self.problem.cloud.max_nodes})"
+            )
+        else:
+            text = (
+                f"the cheapest plan of planner {name} costs {reached:.4f} usd{at} but the budget is "
+                f"{self.value:.4f} usd; raise the budget or add a cheaper instance type"
+            )
+        figures = {"jct_s": nearest.jct_s, "cost_usd": nearest.cost_usd}
+        return NoFeasiblePlan(text, limit="deadline_s" if self.by_time else "budget_usd", nearest=figures)
+
+
+def best_of(candidates: list[Candidate], model: ExpectedModel, rng: np.random.Generator, name: str) -> AllocationPlan:
+    """The best of the candidates that keeps the problem's limit. Raises `NoFeasiblePlan` in the planner's name."""
+    limit = Limit(model, rng)
+    best = limit.first(candidates)
+    if best is None:
+        raise limit.infeasible(name, candidates)
+    return best.plan(limit.problem)
+
+
+def loosened(limit: float) -> float:
+    """The limit with room for the last binary digits."""
+    return limit + 1e-9 * max(1.0, abs(limit))

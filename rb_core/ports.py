@@ -1,0 +1,253 @@
+"""The ports: what the engine asks of clocks, providers, launchers and planners, as Protocols.
+
+Providers and launchers never call the engine. They put *notices* into the inbox that the engine gave them,
+from any thread; the engine takes them out one by one, in its own thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from rb_core.errors import TrialFailure
+from rb_core.hardware import Cloud, InstanceType
+from rb_core.plan import AllocationPlan, Problem
+from rb_core.trial import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Base of everything that an inbox carries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeNotice(Notice):
+    """What a provider has to say of one node.
+
+    Attributes:
+        node: the name that the engine gave it.
+        kind: ``running`` (billed from now on), ``ready`` (can hold trials) or ``lost``.
+        reason: why it was lost.
+    """
+
+    node: str
+    kind: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialNotice(Notice):
+    """A message that one rank of a running trial sent.
+
+    Attributes:
+        trial: number of the trial.
+        rank: who sent it.
+        message: what it says.
+    """
+
+    trial: int
+    rank: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialExit(Notice):
+    """All processes of a trial are gone; nothing more comes from this start of it.
+
+    Attributes:
+        trial: number of the trial.
+        failure: None when every rank completed; otherwise the first rank that did not, with its cause.
+    """
+
+    trial: int
+    failure: TrialFailure | None = None
+
+
+class Timer(Protocol):
+    """A call that was arranged with a clock."""
+
+    def cancel(self) -> None:
+        """Forget it; of no effect when it has run. Never blocks."""
+
+
+class Inbox(Protocol):
+    """A queue of notices between threads, bound to the clock that made it."""
+
+    def put(self, notice: Notice) -> None:
+        """Append, from any thread. Never blocks."""
+
+    def get(self, until_s: float | None = None) -> Notice | None:
+        """Take the oldest notice; while there is none, let the clock's time pass and run its due timers.
+
+        Args:
+            until_s: give up when the clock reads this; None waits as long as something may still come.
+
+        Returns:
+            The notice, or None when `until_s` was reached (or, on a manual clock, nothing is arranged).
+        """
+
+
+class Clock(Protocol):
+    """The one source of time. Timers run in the thread that waits on an inbox, never elsewhere."""
+
+    def now(self) -> float:
+        """Seconds since an arbitrary origin; never goes backwards."""
+
+    def utc(self) -> datetime:
+        """The wall clock, for people; may step."""
+
+    def call_at(self, when_s: float, action: Callable[[], None]) -> Timer:
+        """Arrange `action` at `when_s` on this clock; equal times run in the order of their arrangement."""
+
+    def inbox(self) -> Inbox:
+        """A new, empty inbox."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One place for one training process.
+
+    Attributes:
+        node: name of the node.
+        index: position on the node, from 0.
+        device: what CUDA_VISIBLE_DEVICES is set to for it, empty on a node without GPUs.
+    """
+
+    node: str
+    index: int
+    device: str = ""
+
+
+@runtime_checkable
+class Provider(Protocol):
+    """Rents and returns nodes. The engine chooses the names, so that every call can be repeated.
+
+    Notices: a launched node becomes ``running``, then ``ready``; or ``lost`` at any time.
+    """
+
+    name: str
+
+    def check(self, cloud: Cloud) -> None:
+        """Raise `InvalidInput` when this cloud cannot be served. Changes nothing, costs nothing."""
+
+    def launch(self, names: Sequence[str], instance_type: InstanceType, *, run: str) -> None:
+        """Request one node for each name. Idempotent by name; returns before the nodes run.
+
+        Args:
+            names: names that no other node of the run has or had.
+            instance_type: what to rent.
+            run: id of the run, the tag by which its nodes are found again.
+
+        Raises:
+            LaunchFailure: nothing was requested.
+        """
+
+    def slots(self, name: str) -> Sequence[Slot]:
+        """The slots of a ready node, in order. Raises KeyError for a name that is not held."""
+
+    def release(self, names: Sequence[str]) -> None:
+        """Give nodes back. Idempotent: unknown and released names are passed over. Blocks only briefly."""
+
+    def owned(self, run: str) -> Sequence[str]:
+        """Names of all nodes that the run still holds or has requested."""
+
+    def close(self) -> None:
+        """Let go of threads and connections; releases nothing. Idempotent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRun:
+    """One start of one trial: everything its processes need to know.
+
+    Attributes:
+        trial: number of the trial.
+        stage: stage within its chain.
+        config: the configuration under trial.
+        slots: one slot for each rank, so the world size is their number.
+        from_iteration: iterations done so far.
+        to_iteration: where this stage ends; exclusive.
+        max_iterations: where the experiment's last stage of the chain ends.
+        checkpoint: what to restore from; None on the first start.
+        storage: folder that the trial's checkpoints go into; made by the launcher when missing.
+        logs: folder for each rank's output; made by the launcher when missing.
+        seed: seed of the run.
+        checkpoint_every_s: longest time between two checkpoints within a stage.
+        env: variables for every rank.
+    """
+
+    trial: int
+    stage: int
+    config: Mapping[str, Any]
+    slots: tuple[Slot, ...]
+    from_iteration: int
+    to_iteration: int
+    max_iterations: int
+    checkpoint: Path | None
+    storage: Path
+    logs: Path
+    seed: int = 0
+    checkpoint_every_s: float = 600.0
+    env: Mapping[str, str] | None = None
+
+
+class TrialHandle(Protocol):
+    """A started trial."""
+
+    trial: int
+
+    def send(self, rank: int, message: Message) -> None:
+        """Answer or tell one rank; of no effect when it is gone. Never blocks."""
+
+    def stop(self, grace_s: float = 10.0) -> None:
+        """Ask the trial to save and end after its current iteration; force it when `grace_s` is over.
+
+        Returns at once; a `TrialExit` follows in either case. Idempotent.
+        """
+
+    def kill(self) -> None:
+        """End all its processes now, the ones they started included. A `TrialExit` follows. Idempotent."""
+
+
+@runtime_checkable
+class Launcher(Protocol):
+    """Starts one trial's stage on given slots, as one process for each slot.
+
+    Used as a context manager: entering warms it up (idempotent, may take seconds), leaving ends every process
+    that it started, whatever happened.
+
+    Notices: `TrialNotice` for every message of every rank, then exactly one `TrialExit` for each start.
+    """
+
+    name: str
+
+    def __enter__(self) -> Launcher:
+        """Warm up."""
+
+    def __exit__(self, *exc: object) -> None:
+        """End every process."""
+
+    def start(self, run: TrialRun, inbox: Inbox) -> TrialHandle:
+        """Start the ranks and return at once.
+
+        Raises:
+            LaunchFailure: no process could be started; nothing is left behind.
+        """
+
+
+class Planner(Protocol):
+    """Chooses an allocation for every stage. Pure: the same problem and generator give the same plan."""
+
+    name: str
+
+    def plan(self, problem: Problem, rng: np.random.Generator) -> AllocationPlan:
+        """The best plan that this planner knows for the problem's objective.
+
+        Raises:
+            NoFeasiblePlan: none meets the objective; the error names the fastest (or cheapest) one.
+            InvalidInput: the problem has no objective.
+        """

@@ -1,0 +1,58 @@
+"""How one training function scales: what the planner needs to know of it, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rb_core.check import non_negative, positive, positive_int
+from rb_core.errors import InvalidInput
+from rb_core.hardware import Latency
+
+
+def _zero() -> Latency:
+    return Latency(mean=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingProfile:
+    """Measured latencies of a training function, by slots per trial.
+
+    Attributes:
+        iteration_s: latency of one iteration for each number of slots that may be planned with.
+        start_s: process start, restore and warm-up of a trial.
+        save_s: from the end of the last iteration to the end of the trial's processes.
+        sync_s: length of the barrier after a stage.
+        trial_cv: coefficient of variation of the speed between configurations.
+        spread_penalty: a trial that spans several nodes is slower by 1 + spread_penalty.
+        checkpoint_gib: size of one checkpoint.
+    """
+
+    iteration_s: Mapping[int, Latency]
+    start_s: Latency = field(default_factory=_zero)
+    save_s: Latency = field(default_factory=_zero)
+    sync_s: float = 0.0
+    trial_cv: float = 0.0
+    spread_penalty: float = 0.0
+    checkpoint_gib: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.iteration_s:
+            raise InvalidInput("iteration_s", "must hold the latency of at least one number of slots")
+        for slots, latency in self.iteration_s.items():
+            positive_int("iteration_s", slots)
+            positive(f"iteration_s.{slots}.mean", latency.mean)
+        object.__setattr__(self, "iteration_s", dict(sorted(self.iteration_s.items())))
+        for key in ("sync_s", "trial_cv", "spread_penalty", "checkpoint_gib"):
+            non_negative(key, getattr(self, key))
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Numbers of slots per trial that may be planned with, ascending."""
+        return tuple(self.iteration_s)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether any of the profile's figures varies."""
+        latencies = (*self.iteration_s.values(), self.start_s, self.save_s)
+        return self.trial_cv > 0 or any(latency.std > 0 for latency in latencies)

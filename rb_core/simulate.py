@@ -1,0 +1,257 @@
+"""How long a plan takes and what it costs, sampled: the durations and the bill of the whole execution DAG.
+
+The semantics are those of the RubberBand model (Misra et al., EuroSys 2021, section 4) with list scheduling at any
+number of trials and nodes, nodes that may still be starting at a barrier, and a bill with granularity and minimum.
+Everything is vectorised over samples; arrays have shape (nodes or trials, samples).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rb_core.billing import bill
+from rb_core.check import positive_int
+from rb_core.dag import ExecutionDAG, Step
+from rb_core.draws import Draws
+from rb_core.hardware import BillingMode
+from rb_core.plan import AllocationPlan, Problem
+
+Samples = NDArray[np.float64]
+
+_CHUNK_ELEMENTS = 1_000_000
+"""Samples are worked on in chunks of about this many (trial or node, sample) elements, to bound memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageEstimate:
+    """One stage over all samples.
+
+    Attributes:
+        chain: the chain.
+        stage: the stage within it.
+        start_s: barrier at which it begins; shape (samples,).
+        end_s: barrier at which it ends; shape (samples,).
+        cost_usd: what accrues between the two, with what rounding and minimum add where nodes are released at its
+            end; shape (samples,).
+        idle_fraction: share of the billed slot-seconds in which nothing trains; shape (samples,).
+    """
+
+    chain: int
+    stage: int
+    start_s: Samples
+    end_s: Samples
+    cost_usd: Samples
+    idle_fraction: Samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A plan's sampled time and cost.
+
+    Attributes:
+        jct_s: job completion times; shape (samples,).
+        cost_usd: bills; shape (samples,).
+        stages: the stages, chain by chain.
+    """
+
+    jct_s: Samples
+    cost_usd: Samples
+    stages: tuple[StageEstimate, ...]
+
+    def meets(
+        self,
+        *,
+        deadline_s: float | None = None,
+        budget_usd: float | None = None,
+        confidence: float | None = None,
+    ) -> bool:
+        """Whether the limits are kept: with the wanted probability, or on the mean when `confidence` is None."""
+        kept = True
+        for values, limit in ((self.jct_s, deadline_s), (self.cost_usd, budget_usd)):
+            if limit is None:
+                continue
+            slack = 1e-9 * max(1.0, abs(limit))
+            if confidence is None:
+                kept = kept and float(values.mean()) <= limit + slack
+            else:
+                kept = kept and float(np.mean(values <= limit + slack)) >= confidence
+        return kept
+
+
+def simulate(problem: Problem, plan: AllocationPlan, *, samples: int, rng: np.random.Generator) -> Estimate:
+    """Sample the job `samples` times under `plan`.
+
+    Args:
+        problem: experiment, profile and cloud; its objective is of no consequence.
+        plan: an allocation for every stage.
+        samples: how often.
+        rng: source of all randomness; equal generators meet equal trials and nodes under every plan.
+
+    Raises:
+        InvalidInput: the plan does not fit the problem, or samples is not a positive integer.
+    """
+    positive_int("samples", samples)
+    dag = ExecutionDAG.build(problem, plan)
+    rows = max(max(s.placement.trials, s.placement.places) for lane in dag.lanes for s in lane)
+    chunk = max(1, min(samples, _CHUNK_ELEMENTS // rows))
+    parts = []
+    for first in range(0, samples, chunk):
+        size = min(chunk, samples - first)
+        draws = Draws(problem, size, rng)
+        parts.append([_Lane(problem, draws, size).run(lane) for lane in dag.lanes])
+    lanes = [_joined([part[number] for part in parts]) for number in range(len(dag.lanes))]
+    return Estimate(
+        jct_s=np.maximum.reduce([lane[-1].end_s for lane in lanes]),
+        cost_usd=np.sum([stage.cost_usd for lane in lanes for stage in lane], axis=0),
+        stages=tuple(stage for lane in lanes for stage in lane),
+    )
+
+
+def _joined(parts: list[list[StageEstimate]]) -> list[StageEstimate]:
+    if len(parts) == 1:
+        return parts[0]
+    return [
+        StageEstimate(
+            chain=stages[0].chain,
+            stage=stages[0].stage,
+            **{
+                key: np.concatenate([getattr(stage, key) for stage in stages])
+                for key in ("start_s", "end_s", "cost_usd", "idle_fraction")
+            },
+        )
+        for stages in zip(*parts, strict=True)
+    ]
+
+
+class _Lane:
+    """The nodes of one lane while its steps go by."""
+
+    def __init__(self, problem: Problem, draws: Draws, samples: int) -> None:
+        self._problem = problem
+        self._draws = draws
+        self._samples = samples
+        self._factors: Samples = np.ones((1, 1))
+        # Held nodes, in the order of their requests within what was kept.
+        self._running_s: Samples = np.empty((0, samples))
+        self._usable_s: Samples = np.empty((0, samples))
+
+    def run(self, steps: tuple[Step, ...]) -> list[StageEstimate]:
+        """Go through the steps and return their estimates."""
+        barrier_s = np.zeros(self._samples)
+        stages: list[StageEstimate] = []
+        for number, step in enumerate(steps):
+            if number:
+                released = self._keep(step, barrier_s)
+                self._charge(steps[number - 1], stages[-1], released, barrier_s)
+            self._request(step, barrier_s)
+            stages.append(self._stage(step, barrier_s))
+            barrier_s = stages[-1].end_s
+        self._charge(steps[-1], stages[-1], self._running_s, barrier_s)
+        return stages
+
+    def _keep(self, step: Step, barrier_s: Samples) -> Samples:
+        """Keep the step's nodes and return when those that are released began to run."""
+        usable = np.broadcast_to(self._usable_s, (len(self._usable_s), self._samples))
+        # First the usable ones as they became usable, then the starting ones as they were requested.
+        starting = usable > barrier_s
+        order = np.lexsort((np.where(starting, np.arange(len(usable))[:, None], usable), starting), axis=0)
+        running = np.take_along_axis(np.broadcast_to(self._running_s, usable.shape), order, axis=0)
+        usable = np.take_along_axis(usable, order, axis=0)
+        self._running_s, self._usable_s = running[: step.kept], usable[: step.kept]
+        return running[step.kept :]
+
+    def _request(self, step: Step, barrier_s: Samples) -> None:
+        if not step.requested:
+            return
+        launch, init = self._draws.nodes(step.chain, step.stage, step.requested)
+        running = barrier_s + launch
+        self._running_s = np.concatenate([self._running_s, running])
+        self._usable_s = np.concatenate([self._usable_s, running + init])
+
+    def _stage(self, step: Step, barrier_s: Samples) -> StageEstimate:
+        placement, profile = step.placement, self._problem.profile
+        if step.stage == 0:
+            self._factors = self._draws.factors(step.chain)
+        slow = (1.0 + profile.spread_penalty if placement.spans else 1.0) / step.instance_type.speed
+        durations = self._draws.trainings(
+            step.chain,
+            step.stage,
+            slots_per_trial=placement.slots_per_trial,
+            factor=slow * self._factors[: placement.trials],
+        )
+        usable = np.sort(np.maximum(self._usable_s, barrier_s), axis=0)
+        if placement.spans:
+            group = placement.nodes_per_trial
+            places = usable[group - 1 : placement.places * group : group]
+        else:
+            places = np.repeat(usable, placement.per_node, axis=0)
+        end_s = last_end(places[: placement.trials], durations, placement.trials) + profile.sync_s
+        trained_s = durations.sum(axis=0) * (placement.trials / len(durations)) * placement.slots_per_trial
+        held_s = np.maximum(0.0, end_s - np.maximum(self._running_s, barrier_s)).sum(axis=0)
+        began = (self._running_s >= barrier_s) & (self._running_s <= end_s)
+        cost_usd = began.sum(axis=0) * self._problem.cloud.data_usd
+        if self._problem.cloud.billing.mode is BillingMode.PER_FUNCTION:
+            cost_usd = cost_usd + trained_s / step.instance_type.slots * step.instance_type.usd_per_s
+            idle_fraction = np.zeros(self._samples)
+        else:
+            cost_usd = cost_usd + held_s * step.instance_type.usd_per_s
+            billed = held_s * step.instance_type.slots
+            idle_fraction = 1.0 - np.divide(trained_s, billed, out=np.ones_like(held_s), where=billed > 0)
+        return StageEstimate(
+            chain=step.chain,
+            stage=step.stage,
+            start_s=barrier_s,
+            end_s=end_s,
+            cost_usd=cost_usd,
+            idle_fraction=idle_fraction,
+        )
+
+    def _charge(self, step: Step, stage: StageEstimate, running_s: Samples, released_s: Samples) -> None:
+        """Add to the stage what the bill of the nodes released at its end exceeds what has accrued for them."""
+        cloud, usd_per_s = self._problem.cloud, step.instance_type.usd_per_s
+        if cloud.billing.mode is BillingMode.PER_FUNCTION:
+            return
+        billed = bill(cloud.billing, usd_per_s=usd_per_s, running_s=running_s, released_s=released_s)
+        accrued = np.maximum(0.0, released_s - running_s) * usd_per_s
+        np.add(stage.cost_usd, (billed - accrued).sum(axis=0), out=stage.cost_usd)
+
+
+def last_end(places_s: Samples, durations_s: Samples, trials: int) -> Samples:
+    """When the last of `trials` ends, each in order taking the place that is usable and free earliest.
+
+    Args:
+        places_s: when each place becomes usable, ascending; shape (places, samples), at most `trials` places.
+        durations_s: shape (trials or 1, samples or 1).
+        trials: how many.
+
+    Returns:
+        Shape (samples,).
+    """
+    count, samples = places_s.shape
+    durations = np.broadcast_to(durations_s, (trials, samples))
+    free = places_s + durations[:count]
+    last: Samples = free.max(axis=0)
+    # A place that is freed before a late one becomes usable takes the late one's trial.
+    early = places_s[-1] > free[:-1].min(axis=0) if count > 1 else np.zeros(samples, dtype=bool)
+    if early.any():
+        late = places_s[:, early].copy()
+        last[early] = _one_by_one(late, durations[:count, early])
+        free[:, early] = late
+    if trials > count:
+        last = np.maximum(last, _one_by_one(free, durations[count:]))
+    return last
+
+
+def _one_by_one(free_s: Samples, durations_s: Samples) -> Samples:
+    """Give each trial in order the place that is free first: updates `free_s`, returns the last trial's end."""
+    columns = np.arange(free_s.shape[1])
+    last = np.full(free_s.shape[1], -np.inf)
+    for duration in durations_s:
+        first = free_s.argmin(axis=0)
+        end = free_s[first, columns] + duration
+        free_s[first, columns] = end
+        np.maximum(last, end, out=last)
+    return last

@@ -1,0 +1,112 @@
+"""Checking plain values against a shape, with errors in our words and under the key's full path."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from rb_core.errors import InvalidInput
+
+Shape = TypeVar("Shape")
+
+_WORDS = {
+    "missing": "is required",
+    "int_type": "must be an integer",
+    "int_from_float": "must be an integer",
+    "float_type": "must be a number",
+    "string_type": "must be text",
+    "bool_type": "must be true or false",
+    "dataclass_type": "must be an object with keys",
+    "dict_type": "must be an object with keys",
+    "mapping_type": "must be an object with keys",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+}
+
+
+def shaped(shape: type[Shape], data: object, key: str = "") -> Shape:
+    """`data` as a `shape`.
+
+    Args:
+        shape: a dataclass.
+        data: plain values, as `read_table` gives them.
+        key: path of `data` within its file.
+
+    Raises:
+        InvalidInput: the first thing that does not fit, under its full path.
+    """
+    try:
+        # As JSON, because pydantic's strict mode then takes arrays for tuples and text for enums, and nothing else.
+        return _adapter(shape).validate_json(json.dumps(data), strict=True, extra="forbid")
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        problem = _in_words(shape, first)
+        path = ""
+        for part in first["loc"]:
+            path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+        if path:
+            problem = problem.under(path)
+        raise (problem.under(key) if key else problem) from None
+
+
+@cache
+def _adapter(shape: type[Shape]) -> TypeAdapter[Shape]:
+    return TypeAdapter(shape)
+
+
+def _in_words(shape: type, error: Any) -> InvalidInput:
+    kind, value = error["type"], error["input"]
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, InvalidInput):
+        return InvalidInput(cause.key, cause.problem)
+    if kind == "unexpected_keyword_argument":
+        return InvalidInput("", _unknown(str(error["loc"][-1]), _keys(shape, error["loc"][:-1])))
+    if kind == "missing":
+        return InvalidInput("", _WORDS[kind])
+    if kind in ("enum", "literal_error"):
+        return InvalidInput("", f"must be one of {error['ctx']['expected']}, got {_short(value)}")
+    return InvalidInput("", f"{_WORDS.get(kind, error['msg'])}, got {_short(value)}")
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"is not a known key; {hint}known: {', '.join(known)}"
+
+
+def _keys(shape: Any, path: Sequence[int | str]) -> list[str]:
+    """Names of the fields of the dataclass at `path` below `shape`."""
+    for part in path:
+        shape = _bare(shape)
+        if is_dataclass(shape):
+            shape = get_type_hints(shape, include_extras=True)[str(part)]
+        else:
+            arguments = get_args(shape)
+            shape = arguments[0] if get_origin(shape) is tuple else arguments[-1]
+    return [field.name for field in fields(_bare(shape))]
+
+
+def _bare(shape: Any) -> Any:
+    """A type without its annotations and without `| None`."""
+    while True:
+        origin = get_origin(shape)
+        if origin is Annotated:
+            shape = get_args(shape)[0]
+        elif origin in (Union, UnionType):
+            shape = next(part for part in get_args(shape) if part is not type(None))
+        else:
+            return shape
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    if isinstance(value, Mapping | list):
+        text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

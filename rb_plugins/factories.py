@@ -1,0 +1,43 @@
+"""What the register hooks hand over: factories, called when their name is chosen and not before.
+
+A factory imports what it needs when it is called, so that a plugin costs nothing while another is in use, and a
+missing extra is an error of the one who asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from rb_core.hardware import Cloud, PriceBook
+from rb_core.ports import Clock, Inbox, Launcher, Planner, Provider
+from rb_core.target import Target
+
+
+class ProviderFactory(Protocol):
+    """Makes the provider of one run."""
+
+    def __call__(self, *, cloud: Cloud, clock: Clock, inbox: Inbox) -> Provider:
+        """A provider for `cloud` that puts its notices into `inbox`.
+
+        Raises:
+            InvalidInput: this cloud cannot be served, or an extra is missing; the message names it.
+        """
+
+
+class LauncherFactory(Protocol):
+    """Makes the launcher of one run."""
+
+    def __call__(self, *, target: Target, clock: Clock) -> Launcher:
+        """A launcher that runs `target`; it starts nothing before it is entered.
+
+        Raises:
+            InvalidInput: an extra is missing; the message names it.
+        """
+
+
+PlannerFactory = Callable[[], Planner]
+"""Makes a planner."""
+
+PriceBookFactory = Callable[[], PriceBook]
+"""Reads a price book."""
