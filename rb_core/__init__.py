@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from rb_core.plan import StageAllocation as StageAllocation
     from rb_core.profile import ScalingProfile as ScalingProfile
     from rb_core.simulate import Estimate as Estimate
-    from rb_core.simulate import simulate as simulate
     from rb_core.spec import ExperimentSpec as ExperimentSpec
     from rb_core.spec import Stage as Stage
     from rb_core.trial import Trial as Trial
@@ -61,7 +60,6 @@ _HOME = {
     "SystemClock": "clock",
     "Trial": "trial",
     "bill": "billing",
-    "simulate": "simulate",
 }
 
 __all__ = sorted(_HOME)  # noqa: PLE0605 - the names are those of _HOME

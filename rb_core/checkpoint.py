@@ -15,11 +15,14 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rb_core.errors import UnusableCheckpoint
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
 
 SCHEMA = 1
 """Version of the state files that `write_state` writes and `read_state` reads."""
@@ -76,16 +79,15 @@ def write_state(folder: Path, iterations: int, state: Mapping[str, Any], *, veri
     payload = _plain({"schema": SCHEMA, "iterations": iterations, **state})
     final = folder / f"iteration-{iterations:08d}.pt"
     with _temporary(folder, final.name) as temporary:
-        with open(temporary, "wb") as file:
-            disk = _Disk(file)
+        with _Disk(io.FileIO(temporary, "wb")) as disk:
             try:
                 torch.save(payload, disk)
             except Exception as error:
                 if disk.error is not None:
                     raise disk.error from None
                 raise _unusable(payload, error) from error
-            file.flush()
-            os.fsync(file.fileno())
+            disk.flush()
+            os.fsync(disk.fileno())
         if verify:
             try:
                 torch.load(temporary, weights_only=True, map_location="cpu")
@@ -181,22 +183,17 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-class _Disk:
-    """A file that keeps the operating system's own error, which torch would hide behind one of its own."""
+class _Disk(io.BufferedWriter):
+    """A file that keeps the operating system's own error, which torch hides behind one of its own."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.error: OSError | None = None
+    error: OSError | None = None
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: Buffer) -> int:
         try:
-            return self._file.write(data)
+            return super().write(data)
         except OSError as error:
             self.error = self.error or error
             raise
-
-    def flush(self) -> None:
-        self._file.flush()
 
 
 def _plain(value: Any) -> Any:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from _collections_abc import dict_items, dict_values
 
 
 class Configuration(dict[str, Any]):
@@ -21,7 +24,7 @@ class Configuration(dict[str, Any]):
 
     def keys_read(self) -> tuple[str, ...]:
         """The keys of the configuration that were read so far, sorted."""
-        return tuple(sorted(self._read & set(dict.keys(self))))
+        return tuple(sorted(self._read & set(self.keys())))
 
     def __getitem__(self, key: str) -> Any:
         self._read.add(key)
@@ -49,12 +52,12 @@ class Configuration(dict[str, Any]):
         self._read.add(key)
         return value
 
-    def items(self) -> ItemsView[str, Any]:
+    def items(self) -> dict_items[str, Any]:
         """As `dict.items`."""
         self._read_all()
         return super().items()
 
-    def values(self) -> ValuesView[Any]:
+    def values(self) -> dict_values[str, Any]:
         """As `dict.values`."""
         self._read_all()
         return super().values()
@@ -62,7 +65,7 @@ class Configuration(dict[str, Any]):
     def copy(self) -> dict[str, Any]:
         """A plain dict."""
         self._read_all()
-        return {key: super(Configuration, self).__getitem__(key) for key in dict.keys(self)}
+        return {key: super(Configuration, self).__getitem__(key) for key in self.keys()}
 
     def _read_all(self) -> None:
-        self._read.update(dict.keys(self))
+        self._read.update(self.keys())

@@ -1,8 +1,8 @@
 """How iteration latency depends on the number of slots, between and a little beyond what was measured.
 
 The form is Ernest's, ``a + b/w + c*log2(w) + d*w`` (Venkataraman et al., "Ernest: efficient performance
-prediction for large-scale advanced analytics", NSDI 2016): a fixed part, a part that is divided among the slots,
-a reduction tree and a cost for each slot, none of them negative.
+prediction for large-scale advanced analytics", NSDI 2016): a fixed part, a part that is divided among the
+slots, a reduction tree and a cost for each slot, none of them negative.
 """
 
 from __future__ import annotations

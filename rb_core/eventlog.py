@@ -7,7 +7,6 @@ import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 _KINDS = {kind.__name__: kind for kind in EVENTS}
+_FIELDS = {kind.__name__: tuple(field.name for field in fields(kind)) for kind in EVENTS}
+_adapters: dict[str, TypeAdapter[Event]] = {}
 
 
 class Log(Protocol):
@@ -155,9 +156,9 @@ def read_log(path: Path) -> LogContents:
 
 def line(event: Event) -> str:
     """The event as one line of the log, its end included."""
-    kind = type(event)
-    record = {"schema": SCHEMA, "event": kind.__name__}
-    record.update((name, getattr(event, name)) for name in _field_names(kind))
+    name = type(event).__name__
+    record = {"schema": SCHEMA, "event": name}
+    record.update((field, getattr(event, field)) for field in _FIELDS[name])
     return plainjson.dumps(record) + "\n"
 
 
@@ -184,33 +185,28 @@ def _event(text: bytes) -> Event:
     if record.get("schema") != SCHEMA:
         raise ValueError(f"has schema {record.get('schema')!r}, and this version reads schema {SCHEMA} only")
     name = record.pop("event", None)
-    kind = _KINDS.get(name) if isinstance(name, str) else None
-    if kind is None:
+    if not isinstance(name, str) or name not in _KINDS:
         raise ValueError(f"has an unknown event {name!r}")
-    names = _field_names(kind)
+    names = _FIELDS[name]
     if "schema" not in names:
         del record["schema"]
     if record.keys() != set(names):
         odd = sorted(record.keys() ^ set(names))
         raise ValueError(f"is no complete {name}: {', '.join(odd)} missing or unknown")
     try:
-        return _adapter(kind).validate_python(record)
+        return _adapter(name).validate_python(record)
     except ValidationError as invalid:
         first = invalid.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise ValueError(f"is no {name}: {where}: {first['msg']}") from None
 
 
-@cache
-def _field_names(kind: type[Event]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
-
-
-@cache
-def _adapter(kind: type[Event]) -> TypeAdapter[Event]:
+def _adapter(name: str) -> TypeAdapter[Event]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(kind)
+    if name not in _adapters:
+        _adapters[name] = TypeAdapter(_KINDS[name])
+    return _adapters[name]
 
 
 def _write(descriptor: int, data: bytes) -> None:

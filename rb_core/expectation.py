@@ -159,7 +159,7 @@ class ExpectedModel:
     def trial_s(self, step: Step) -> float:
         """Mean duration of one trial of the step, in seconds."""
         profile = self.problem.profile
-        slow = slowdown(self.problem, step.placement, step.instance_type.speed)
+        slow = slowdown(self.problem, step.placement.spans, step.instance_type.speed)
         iterating_s = step.iterations * profile.iteration_s[step.placement.slots_per_trial].mean
         return profile.start_s.mean + slow * iterating_s + profile.save_s.mean
 
@@ -184,13 +184,13 @@ class ExpectedModel:
         """
         profile, cloud = self.problem.profile, self.problem.cloud
         if not self.problem.noisy:
-            slow = slowdown(self.problem, placement, speed)
+            slow = slowdown(self.problem, placement.spans, speed)
             iterations = self.problem.experiment.chains[chain][stage].iterations
             iterating_s = iterations * profile.iteration_s[placement.slots_per_trial].mean
             trial_s = profile.start_s.mean + slow * iterating_s + profile.save_s.mean
             if requested:
                 offsets = (*offsets, (cloud.launch_s.mean + cloud.init_s.mean, requested))
-            ready = _places(sorted(offsets), placement)
+            ready = places_of(sorted(offsets), placement.nodes_per_trial, placement.per_node)
             return makespan_s(placement.trials, trial_s, ready) + profile.sync_s, 0.0
         durations = self._durations(chain, stage, placement, speed)
         usable = np.repeat([offset for offset, _ in offsets], [count for _, count in offsets])
@@ -209,7 +209,7 @@ class ExpectedModel:
         return float(ends.mean()) + profile.sync_s, float(ends.var())
 
     def _durations(self, chain: int, stage: int, placement: Placement, speed: float) -> np.ndarray:
-        slow = slowdown(self.problem, placement, speed)
+        slow = slowdown(self.problem, placement.spans, speed)
         key = (chain, stage, placement.slots_per_trial, slow)
         if key not in self._draws:
             draws = Draws(self.problem, SAMPLES, _fixed())
@@ -232,9 +232,9 @@ def expected(problem: Problem, plan: AllocationPlan) -> tuple[float, float]:
     return float(estimate.jct_s.mean()), float(estimate.cost_usd.mean())
 
 
-def slowdown(problem: Problem, placement: Placement, speed: float) -> float:
+def slowdown(problem: Problem, spans: bool, speed: float) -> float:
     """The factor f of the model: what spanning nodes and a slower type multiply an iteration by."""
-    return (1.0 + problem.profile.spread_penalty if placement.spans else 1.0) / speed
+    return (1.0 + problem.profile.spread_penalty if spans else 1.0) / speed
 
 
 def makespan_s(trials: int, trial_s: float, ready: list[tuple[float, int]]) -> float:
@@ -285,14 +285,19 @@ def expected_billed_s(billing: Billing, mean_s: float, std_s: float) -> float:
     return max(rounded_s, billing.minimum_s)
 
 
-def _places(nodes: list[tuple[float, int]], placement: Placement) -> list[tuple[float, int]]:
-    """(seconds until usable, count) of places from the same of nodes."""
-    if not placement.spans:
-        return [(offset, count * placement.per_node) for offset, count in nodes]
+def places_of(nodes: list[tuple[float, int]], group: int, per_node: int) -> list[tuple[float, int]]:
+    """(seconds until usable, count) of places, from the same of nodes.
+
+    Args:
+        nodes: ascending by time.
+        group: whole nodes that one place takes.
+        per_node: places on one node, where `group` is 1.
+    """
+    if group == 1:
+        return [(offset, count * per_node) for offset, count in nodes]
     places, waiting = [], 0
     for offset, count in nodes:
-        waiting += count
-        whole, waiting = divmod(waiting, placement.nodes_per_trial)
+        whole, waiting = divmod(waiting + count, group)
         if whole:
             places.append((offset, whole))
     return places

@@ -28,7 +28,8 @@ def data_parallel(model: torch.nn.Module, share: Share, **options: Any) -> Distr
     batch. torch's own average weighs every rank the same, which is wrong when the batch does not divide.
     """
     parallel = DistributedDataParallel(model, **options)
-    parallel.register_comm_hook(share, _sum_of_shares)
+    # A lambda, since torch reads a hook's annotations and takes no postponed ones.
+    parallel.register_comm_hook(share, lambda share, bucket: _sum_of_shares(share, bucket))
     return parallel
 
 
@@ -53,7 +54,8 @@ def bare(model: torch.nn.Module) -> torch.nn.Module:
     return model.module if isinstance(model, DistributedDataParallel) else model
 
 
-def _sum_of_shares(share: Share, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def _sum_of_shares(share: Share, bucket: Any) -> Any:
+    """A communication hook, see torch's DistributedDataParallel.register_comm_hook."""
     buffer = bucket.buffer()
     if share.fraction == 0:
         buffer.zero_()  # not mul_(0): a stand-in sample's gradient may be NaN

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import random
 import sys
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def capture() -> dict[str, Any]:
     import torch
 
     version, words, gauss = random.getstate()
-    legacy = np.random.get_state(legacy=True)
+    legacy: Any = np.random.get_state(legacy=True)
     state: dict[str, Any] = {
         "torch": torch.get_rng_state(),
         "python_version": version,
@@ -44,7 +45,7 @@ def capture() -> dict[str, Any]:
         "numpy_has_gauss": int(legacy[3]),
         "numpy_gauss": float(legacy[4]),
     }
-    if torch.cuda.is_initialized():
+    if cast("Any", torch.cuda).is_initialized():
         state["cuda"] = torch.cuda.get_rng_state()
     return state
 
@@ -56,8 +57,23 @@ def put_back(state: dict[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
     random.setstate((state["python_version"], tuple(state["python"].tolist()), state["python_gauss"]))
     words = state["numpy"].numpy().astype(np.uint32)
-    np.random.set_state(
-        ("MT19937", words, state["numpy_position"], state["numpy_has_gauss"], state["numpy_gauss"])
-    )
+    np.random.set_state(("MT19937", words, state["numpy_position"], state["numpy_has_gauss"], state["numpy_gauss"]))
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"])
+
+
+def to_bytes(state: dict[str, Any]) -> bytes:
+    """A captured state for the way to another rank."""
+    import torch
+
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
+def from_bytes(data: bytes) -> dict[str, Any]:
+    """What `to_bytes` made bytes of."""
+    import torch
+
+    state: dict[str, Any] = torch.load(io.BytesIO(data), weights_only=True)
+    return state

@@ -59,8 +59,7 @@ class ShardedBatches:
         if drop_last and size < global_batch_size:
             raise InvalidInput(
                 "global_batch_size",
-                f"must not exceed the {size} samples of the data set when drop_last is set, "
-                f"got {global_batch_size}",
+                f"must not exceed the {size} samples of the data set when drop_last is set, got {global_batch_size}",
             )
 
     def __len__(self) -> int:

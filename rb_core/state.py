@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -249,7 +249,7 @@ def apply(state: RunState, event: Event) -> RunState:
     state.t_s = max(state.t_s, event.t_s)
     match event:
         case events.TrialReported():
-            state.trials[event.trial].scores[event.iterations] = event.score
+            _reported(state.trials[event.trial], event)
         case events.TrialReady():
             pass
         case events.TrialSaved():
@@ -299,6 +299,13 @@ def apply(state: RunState, event: Event) -> RunState:
 
 def _goodness(score: float, mode: str) -> float:
     return score if mode == "max" else -score
+
+
+def _reported(trial: TrialState, event: events.TrialReported) -> None:
+    trial.scores[event.iterations] = event.score
+    last = trial.last_checkpoint
+    if last is not None and last.iterations == event.iterations:
+        trial.checkpoints[-1] = replace(last, score=event.score)
 
 
 def _saved(trial: TrialState, event: events.TrialSaved) -> None:

@@ -33,6 +33,7 @@ class Target:
         function: the function's name within the file or module; empty for one sent by value.
         file: the file that holds it, if it was named by file.
         module: the module that holds it, if it was named by module.
+        folder: put first on the import path: the file's own folder, or the one that a module is looked for in.
         by_value: the function as cloudpickle wrote it, if it is sent along.
     """
 
@@ -40,6 +41,7 @@ class Target:
     function: str = ""
     file: Path | None = None
     module: str = ""
+    folder: Path | None = None
     by_value: bytes = field(default=b"", repr=False)
 
     @classmethod
@@ -50,7 +52,8 @@ class Target:
 
         Args:
             text: the reference.
-            base: folder that a relative file is relative to; the current one when None.
+            base: folder that a relative file is relative to, and that a module may lie in; the current one when
+                None.
 
         Raises:
             InvalidInput: not of either form, no such file, a syntax error, or no such function in the file.
@@ -63,10 +66,10 @@ class Target:
                 raise InvalidInput(
                     KEY, f"must be FILE.py:FUNCTION or package.module:FUNCTION, got {text!r}; a file ends with .py"
                 )
-            return cls(name=text, module=place, function=function)
+            return cls(name=text, module=place, function=function, folder=(base or Path.cwd()).resolve())
         file = ((base or Path.cwd()) / place).resolve()
         _check_source(file, function)
-        return cls(name=text, file=file, function=function)
+        return cls(name=text, file=file, function=function, folder=file.parent)
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Target:
@@ -95,6 +98,8 @@ class Target:
             InvalidInput: the import fails, there is no such function, or it cannot be called with
                 (config, trial). The message holds the error's last line in the user's own code.
         """
+        if self.folder is not None and str(self.folder) not in sys.path:
+            sys.path.insert(0, str(self.folder))
         try:
             if self.by_value:
                 function = pickle.loads(self.by_value)
@@ -165,10 +170,7 @@ def _missing(function: str, place: str, functions: list[str]) -> str:
 
 
 def _import_file(file: Path) -> ModuleType:
-    """Import a file under its own name, with its folder first on the path, as if its folder were the project."""
-    folder = str(file.parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    """Import a file under its own name; under another one where that is taken."""
     name = file.stem
     loaded = sys.modules.get(name)
     if loaded is not None and getattr(loaded, "__file__", None) == str(file):
@@ -198,7 +200,8 @@ def _where(error: BaseException) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename != __file__ and not frame.filename.startswith("<frozen")
+        if frame.filename != __file__
+        and not frame.filename.startswith("<frozen")
         and Path(importlib.__file__).parent not in Path(frame.filename).parents
     ]
     return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""

@@ -207,8 +207,8 @@ class Manager:
         chosen = tuple(answer) if isinstance(answer, Sequence) and not isinstance(answer, str) else None
         if chosen is None or len(chosen) != wanted or len(set(chosen)) != wanted or not set(chosen) <= set(scores):
             raise PluginConflict(
-                f"rubberband_promote must answer {wanted} different trials out of {sorted(scores)} after stage {stage}, "
-                f"got {answer!r} ({self._asked('rubberband_promote')})"
+                f"rubberband_promote must answer {wanted} different trials out of {sorted(scores)} after stage "
+                f"{stage}, got {answer!r} ({self._asked('rubberband_promote')})"
             )
         return chosen
 
@@ -226,14 +226,20 @@ class Manager:
             if reason is not None:
                 raise PlanVeto(plugin, str(reason))
 
-    def observe(self, event: Event) -> None:
-        """Tell every plugin of an event. One that raises is reported once and told of the next event all the same."""
-        for plugin, function in self._functions("rubberband_event"):
+    def observers(self) -> tuple[Callable[[Event], None], ...]:
+        """One function for each plugin that wants to know of events; what a plugin raises is noted and goes on up."""
+        return tuple(self._observer(plugin, function) for plugin, function in self._functions("rubberband_event"))
+
+    def _observer(self, plugin: str, function: Callable[..., Any]) -> Callable[[Event], None]:
+        def tell(event: Event) -> None:
             try:
                 function(event=event)
             except Exception as error:
-                if self._note(plugin, f"rubberband_event raised {_words(error)}"):
-                    _log.warning("plugin %s: rubberband_event raised %s; the run goes on", plugin, _words(error))
+                self._note(plugin, f"rubberband_event raised {_words(error)}")
+                raise
+
+        tell.__qualname__ = f"rubberband_event of plugin {plugin}"
+        return tell
 
     def _merged(self, hook: str, registry: Registry[Factory]) -> Registry[Factory]:
         for plugin, function in self._functions(hook):

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
-from functools import cache
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -30,6 +29,9 @@ _WORDS = {
     "list_type": "must be a list",
 }
 
+_adapters: dict[type, TypeAdapter[Any]] = {}
+"""Building an adapter takes milliseconds, so each is built once."""
+
 
 def shaped(shape: type[Shape], data: object, key: str = "") -> Shape:
     """`data` as a `shape`.
@@ -44,7 +46,8 @@ def shaped(shape: type[Shape], data: object, key: str = "") -> Shape:
     """
     try:
         # As JSON, because pydantic's strict mode then takes arrays for tuples and text for enums, and nothing else.
-        return _adapter(shape).validate_json(json.dumps(data), strict=True, extra="forbid")
+        checked: Shape = _adapter(shape).validate_json(json.dumps(data), strict=True, extra="forbid")
+        return checked
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         problem = _in_words(shape, first)
@@ -56,9 +59,10 @@ def shaped(shape: type[Shape], data: object, key: str = "") -> Shape:
         raise (problem.under(key) if key else problem) from None
 
 
-@cache
-def _adapter(shape: type[Shape]) -> TypeAdapter[Shape]:
-    return TypeAdapter(shape)
+def _adapter(shape: type) -> TypeAdapter[Any]:
+    if shape not in _adapters:
+        _adapters[shape] = TypeAdapter(shape)
+    return _adapters[shape]
 
 
 def _in_words(shape: type, error: Any) -> InvalidInput:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +38,35 @@ def read_table(path: Path, *, nulls_under: Collection[str] = ()) -> dict[str, An
         raise InvalidInput(str(path), f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise InvalidInput(str(path), f"must be UTF-8 text; byte {error.start} is not") from None
+    except ValueError:
+        raise InvalidInput(str(path), "cannot be the name of a file") from None
     try:
         raw = _parse(text, path)
         if not isinstance(raw, _Pairs | dict):
             raise InvalidInput(str(path), "must hold one object with keys, not a list or a single value")
-        table = {
-            name: _plain(value, name, nulls=name in nulls_under)
-            for name, value in _unique(raw, "").items()
-        }
+        table = {name: _plain(value, name, nulls=name in nulls_under) for name, value in _unique(raw, "").items()}
     except RecursionError:
         raise InvalidInput(str(path), "is nested too deeply") from None
     check_schema(table)
     return table
+
+
+@contextmanager
+def naming(path: Path, key: str = "") -> Iterator[None]:
+    """Let errors within tell the file that they are about.
+
+    Args:
+        path: the file.
+        key: where another file names this one, if it does; then the key of an error in reading it at all.
+    """
+    try:
+        yield
+    except InvalidInput as error:
+        if error.key != str(path):
+            error.add_note(f"in {path}")
+        elif key:
+            raise InvalidInput(key, str(error)) from None
+        raise
 
 
 def check_schema(table: dict[str, Any]) -> None:
@@ -59,9 +77,7 @@ def check_schema(table: dict[str, Any]) -> None:
     """
     version = table.pop("schema", SCHEMA)
     if version != SCHEMA or isinstance(version, bool):
-        raise InvalidInput(
-            "schema", f"must be {SCHEMA}, the one version that this release knows, got {version!r}"
-        )
+        raise InvalidInput("schema", f"must be {SCHEMA}, the one version that this release knows, got {version!r}")
 
 
 def _parse(text: str, path: Path) -> Any:
@@ -87,6 +103,7 @@ def _unique(pairs: Any, key: str) -> dict[str, Any]:
         return pairs
     table: dict[str, Any] = {}
     for name, value in pairs:
+        _check_text(name, key)
         if name in table:
             raise InvalidInput(_join(key, name), "is given twice")
         table[name] = value
@@ -95,16 +112,14 @@ def _unique(pairs: Any, key: str) -> dict[str, Any]:
 
 def _plain(value: Any, key: str, *, nulls: bool) -> Any:
     if isinstance(value, _Pairs | dict):
-        return {
-            name: _plain(part, _join(key, name), nulls=nulls) for name, part in _unique(value, key).items()
-        }
+        return {name: _plain(part, _join(key, name), nulls=nulls) for name, part in _unique(value, key).items()}
     if isinstance(value, list):
         return [_plain(part, f"{key}[{number}]", nulls=nulls) for number, part in enumerate(value)]
     if value is None and not nulls:
         raise InvalidInput(key, "must not be null; leave the key out instead")
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidInput(key, f"must be a finite number, got {value!r}")
-    if isinstance(value, str) and not value.isprintable():
+    if isinstance(value, str):
         _check_text(value, key)
     if value is None or isinstance(value, str | bool | int | float):
         return value
@@ -115,7 +130,7 @@ def _check_text(value: str, key: str) -> None:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        raise InvalidInput(key, f"must be valid Unicode text, got {value!r}") from None
+        raise InvalidInput(key, f"must hold valid Unicode text, got {value!r}") from None
 
 
 def _join(key: str, name: str) -> str:

@@ -1,0 +1,93 @@
+"""What Linux offers for owning processes: adoption of orphans, death with the parent, ends of whole families."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends. Not inherited by forks."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends; end at once if that happened already.
+
+    Args:
+        parent: pid that the parent had when it forked this process.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def thread_count() -> int:
+    """Threads of this process, those of native libraries included."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def holds_cuda() -> bool:
+    """Whether this process has opened the CUDA driver, after which a fork of it cannot use a GPU."""
+    for entry in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{entry}").startswith("/dev/nvidia-uvm"):
+                return True
+    return False
+
+
+def end_family(spare: frozenset[int] = frozenset()) -> None:
+    """Kill every descendant of this process and wait until each is gone.
+
+    Args:
+        spare: children that stay, with all their descendants.
+    """
+    while spare or _has_children():
+        doomed = _descendants(os.getpid(), spare)
+        if spare and not doomed:
+            return
+        for pid in doomed:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in doomed:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _has_children() -> bool:
+    """Whether any child is left, once those that have ended are collected."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _descendants(ancestor: int, spare: frozenset[int]) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                # The name in parentheses may hold anything, spaces and parentheses too.
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                children.setdefault(int(parent), []).append(int(entry.name))
+    found, pending = [], [ancestor]
+    while pending:
+        below = [pid for pid in children.get(pending.pop(), []) if pid not in spare]
+        found += below
+        pending += below
+    return found
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))

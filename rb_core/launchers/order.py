@@ -1,0 +1,119 @@
+"""What the launching program, the fork-server, the wardens and the ranks say to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rb_core.errors import InvalidInput
+from rb_core.peers import Peers
+from rb_core.ports import TrialRun
+from rb_core.target import Target
+
+Group = Callable[[TrialRun, int, Peers, str, float], AbstractContextManager[bool]]
+"""Brings the ranks together before the function runs: called with (run, rank, peers, device, timeout_s); the context
+holds while the function runs and tells whether there is a torch process group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation:
+    """To the fork-server, first of all.
+
+    Attributes:
+        target: the training function.
+        modules: what to import before it.
+        preload: whether to import the target too, once for all ranks; otherwise each rank does.
+    """
+
+    target: Target
+    modules: tuple[str, ...]
+    preload: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """The fork-server's answer.
+
+    Attributes:
+        problem: what is wrong with the target, if anything.
+        unfit: why the target must not be imported before the fork; empty when it may.
+    """
+
+    problem: InvalidInput | None = None
+    unfit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """To the fork-server: start one trial. Beside it come the warden's socket and one for each rank's channel.
+
+    Attributes:
+        world_size: number of ranks.
+        stage: stage of the start, for the names of logs.
+        run: the `TrialRun` as cloudpickle wrote it; only the ranks read it.
+        logs: folder of the ranks' output.
+        group: how the ranks come together.
+        threads: threads for each rank.
+        timeout_s: longest wait for another rank in a collective operation.
+    """
+
+    world_size: int
+    stage: int
+    run: bytes
+    logs: Path
+    group: Group
+    threads: int
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """From a rank to its warden, just before it ends.
+
+    Attributes:
+        cause: why it failed, in one line; empty when it completed.
+        traceback: the part of the traceback that lies in the user's code.
+        lost_peer: whether it failed because another rank was gone.
+        at_s: when, on the system's monotonic clock.
+        printed_bytes: size of its output up to the failure.
+    """
+
+    cause: str = ""
+    traceback: str = ""
+    lost_peer: bool = False
+    at_s: float = 0.0
+    printed_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The rank that is to blame, in the fields of `TrialFailure`."""
+
+    rank: int
+    cause: str
+    traceback: str = ""
+    output_tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """From a warden, last of all: every process of the start is gone.
+
+    Attributes:
+        failure: None when every rank completed.
+    """
+
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """To a warden: end everything now.
+
+    Attributes:
+        reason: what the start's failure will say.
+    """
+
+    reason: str

@@ -1,0 +1,169 @@
+"""One rank: a forked process that runs the training function once and ends."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import multiprocessing
+import os
+import pickle
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn
+
+from rb_core.channel import SocketChannel
+from rb_core.configuration import Configuration
+from rb_core.errors import RubberBandError
+from rb_core.launchers import linux
+from rb_core.launchers.order import Order, Outcome
+from rb_core.peers import Alone, PeerLost, SocketPeers
+from rb_core.ports import TrialRun
+from rb_core.randomness import seed_all
+from rb_core.target import Target, TrainingFunction
+from rb_core.trial import ConfigRead, Trial
+
+_PACKAGE = str(Path(__file__).parent.parent)
+_MOST_TRACEBACK = 16_000
+_MOST_CAUSE = 500
+_LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Timed out waiting")
+"""What gloo and nccl say in their RuntimeErrors when another rank is gone."""
+
+
+def run_rank(
+    order: Order,
+    *,
+    rank: int,
+    target: Target | TrainingFunction,
+    warden: int,
+    channel: socket.socket,
+    peers: Sequence[socket.socket],
+    outcome: int,
+    log: int,
+) -> NoReturn:
+    """Run the function in this process, which was just forked, tell the outcome and end.
+
+    Args:
+        order: what is started.
+        rank: which rank to be.
+        target: the function, or where to import it from.
+        warden: pid of the process that forked this one.
+        channel: socket to the engine.
+        peers: sockets to the other ranks, see `SocketPeers`.
+        outcome: pipe to the warden.
+        log: file that takes the output.
+    """
+    status = 1
+    try:
+        os.setsid()
+        linux.die_with(warden)
+        _redirect(log)
+        told = _train(order, rank, target, channel, peers)
+    except BaseException as error:
+        _flush()
+        told = _failure(error, os.fstat(log).st_size)
+        print(told.traceback or told.cause, file=sys.stderr, flush=True)
+    else:
+        status = 0
+    _flush()
+    os.write(outcome, pickle.dumps(told))
+    os._exit(status)
+
+
+def _train(
+    order: Order,
+    rank: int,
+    target: Target | TrainingFunction,
+    channel_socket: socket.socket,
+    peer_sockets: Sequence[socket.socket],
+) -> Outcome:
+    run: TrialRun = pickle.loads(order.run)
+    slot = run.slots[rank]
+    _set_environment(run.env or {}, slot.device, order.threads)
+    multiprocessing.set_start_method("fork", force=True)
+    seed_all(run.seed, run.trial)
+    function = target.load() if isinstance(target, Target) else target
+    channel = SocketChannel(channel_socket)
+    peers = SocketPeers(rank, peer_sockets) if len(run.slots) > 1 else Alone()
+    device = "cuda:0" if slot.device else "cpu"
+    config = Configuration(run.config)
+    with order.group(run, rank, peers, device, order.timeout_s) as grouped:
+        trial = Trial(run, rank=rank, channel=channel, peers=peers, device=device, grouped=grouped)
+        function(config, trial)
+        trial.close()
+    if rank == 0:
+        channel.send(ConfigRead(keys=config.keys_read()))
+    return Outcome()
+
+
+def _redirect(log: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _set_environment(env: Mapping[str, str], device: str, threads: int) -> None:
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    if device:
+        os.environ["CUDA_VISIBLE_DEVICES"] = device
+    os.environ.update(env)
+    if "torch" in sys.modules:
+        import torch
+
+        # The variable alone comes too late for a torch that is loaded already.
+        wanted = os.environ["OMP_NUM_THREADS"]
+        torch.set_num_threads(int(wanted) if wanted.isdigit() and int(wanted) else threads)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+
+
+def _failure(error: BaseException, printed_bytes: int) -> Outcome:
+    at_s = time.monotonic()
+    line = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
+    if isinstance(error, RubberBandError):
+        return Outcome(cause=f"{error}{_place(error)}", at_s=at_s, printed_bytes=printed_bytes)
+    if type(error).__name__ == "OutOfMemoryError":
+        line += "; use a smaller batch or model, or slots with more memory"
+    text = "".join(traceback.format_exception(type(error), error, _theirs(error.__traceback__)))
+    return Outcome(
+        cause=line[:_MOST_CAUSE],
+        traceback=text[-_MOST_TRACEBACK:],
+        lost_peer=_lost_peer(error),
+        at_s=at_s,
+        printed_bytes=printed_bytes,
+    )
+
+
+def _lost_peer(error: BaseException) -> bool:
+    if isinstance(error, (PeerLost, ConnectionError)) or type(error).__name__.startswith("Dist"):
+        return True
+    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _LOST_PEER)
+
+
+def _theirs(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback from the first frame that is not ours; all of it when every frame is."""
+    first = trace
+    while first is not None and first.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        first = first.tb_next
+    return first or trace
+
+
+def _place(error: BaseException) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_PACKAGE)]
+    frames = [f for f in frames if f.filename != contextlib.__file__]
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""

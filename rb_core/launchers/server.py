@@ -1,0 +1,127 @@
+"""The launching program's side of the fork-server: starts it, hands it orders, ends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Self
+
+from rb_core.errors import LaunchFailure
+from rb_core.frames import receive_frame, send_frame
+from rb_core.launchers.order import Order, Preparation, Prepared
+
+_PROGRAM = """\
+import json, sys
+sys.path[:] = json.loads(sys.argv[3])
+from rb_core.launchers.forkserver import main
+main(int(sys.argv[1]), int(sys.argv[2]))
+"""
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    # Lets torch.cuda.is_available() answer without initialising CUDA, which would spoil every fork.
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+}
+_CLOSING_S = 10.0
+
+
+class ForkServer:
+    """A running fork-server.
+
+    Args:
+        preparation: what it is to import.
+
+    Attributes:
+        prepared: its answer to that.
+
+    Raises:
+        LaunchFailure: it could not be started, or ended while it imported the modules.
+    """
+
+    def __init__(self, preparation: Preparation) -> None:
+        descriptor, name = tempfile.mkstemp(prefix="fork-server-")
+        os.unlink(name)
+        self._output = os.fdopen(descriptor, "rb")
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [
+                        sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(os.getpid()), json.dumps(sys.path)
+                    ],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._output,
+                    stderr=self._output,
+                    env=os.environ | _ENVIRONMENT,
+                    start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                self._control.close()
+                self._output.close()
+                raise LaunchFailure(f"the fork-server could not be started: {error}") from error
+        try:
+            send_frame(self._control, pickle.dumps(preparation))
+            self.prepared: Prepared = pickle.loads(receive_frame(self._control))
+        except (OSError, EOFError):
+            self._process.wait()
+            said = self._said()
+            self.close()
+            raise LaunchFailure(f"the fork-server ended while it was starting:\n{said}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        """Whether its process still runs."""
+        return self._process.poll() is None
+
+    def order(self, order: Order, lines: Sequence[socket.socket]) -> None:
+        """Have a trial started. Returns before it is.
+
+        Args:
+            order: what to start.
+            lines: the warden's socket, then one for each rank; the caller closes its own copies.
+
+        Raises:
+            LaunchFailure: the fork-server is gone.
+        """
+        try:
+            send_frame(self._control, pickle.dumps(order), [line.fileno() for line in lines])
+        except OSError as error:
+            raise LaunchFailure(f"the fork-server is gone ({error}):\n{self._said()}") from error
+
+    def close(self) -> None:
+        """End it and everything below it. Idempotent."""
+        self._control.close()
+        try:
+            self._process.wait(_CLOSING_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._output.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _said(self) -> str:
+        with suppress(OSError, ValueError):
+            self._output.seek(0)
+            return "\n".join(self._output.read().decode(errors="replace").splitlines()[-20:])
+        return ""

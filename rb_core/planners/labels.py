@@ -1,0 +1,193 @@
+"""Labels of the exact planner: partial plans at a barrier, as arrays, and when one makes another superfluous.
+
+Labels with the same nodes at the same barrier are kept together. Each has a time T, the bill C of all nodes it has
+released, and the times at which its held nodes began to run. What a held node will cost is open, since rounding up
+and the minimum charge depend on its age at release; so a label has two prices:
+
+- `floor_usd` = C plus the unrounded accrual of its held nodes. Whatever follows, the final bill is at least this plus
+  the accrual still to come.
+- `ceiling_usd` = `floor_usd` plus a granule for each held node, or what it lacks to the minimum. The final bill is at
+  most this plus the accrual still to come.
+
+Label x makes label y superfluous when T_x <= T_y and ceiling_x <= floor_y and all of x's nodes are usable (or both
+have none starting): whatever y does next, x can do as well, with every barrier no later (list scheduling of equal
+trials ends no later when places are usable no later), hence with every node that is still to be requested held no
+longer, and every held node's further accrual no larger.
+
+The granule can be too coarse a tolerance (hourly billing), so a second test compares node by node. When x's node is
+the younger one (both in the order of release), its final charge is at most that of y's node. When it is the older one
+by delta, it is at most ``granularity * ceil(delta / granularity)`` more; and where y's node does not run yet, and may
+be cancelled for nothing, the minimum and the download come on top. With C_x plus these allowances at most C_y, x is
+again as good as y, exactly. Here x may hold starting nodes too, if y's are starting at the very same ages: then every
+stage to come takes the same time for both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rb_core.billing import bill
+from rb_core.hardware import Billing, BillingMode
+
+Column = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+TOLERANCE = 1e-9
+"""Times and prices this close are equal."""
+
+_FEW = 16
+"""Groups of up to this many labels are small enough as they are."""
+
+_BLOCK = 128
+"""Labels are compared node by node in blocks of this many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What decides the bill of a node of one type.
+
+    Attributes:
+        billing: the rule.
+        usd_per_s: price of a node.
+        data_usd: price of its download of the data set.
+        launch_s: seconds from its request to its running.
+        init_s: seconds from its running to its being usable.
+    """
+
+    billing: Billing
+    usd_per_s: float
+    data_usd: float
+    launch_s: float
+    init_s: float
+
+    @property
+    def rent_usd_per_s(self) -> float:
+        """What holding a node costs per second: nothing when only training is billed."""
+        return 0.0 if self.billing.mode is BillingMode.PER_FUNCTION else self.usd_per_s
+
+    def open_usd(self, age_s: Column) -> Column:
+        """At most what rounding and the minimum add to a node of that age, whenever it is released."""
+        return self.rent_usd_per_s * np.maximum(self.billing.granularity_s, self.billing.minimum_s - age_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """Partial plans at one barrier, as columns.
+
+    Attributes:
+        time_s: barrier times T; shape (labels,).
+        closed_usd: bills of what has been released, and of all training that is billed by itself; shape (labels,).
+        running_s: when each held node began to run, oldest first; shape (labels, columns).
+        nodes: how many of these columns count; shape (labels,).
+        origin: index of each label's parent among all labels of the stage before; shape (labels,).
+    """
+
+    time_s: Column
+    closed_usd: Column
+    running_s: NDArray[np.float64]
+    nodes: Index
+    origin: Index
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    def take(self, index: Index | NDArray[np.bool_] | slice) -> Labels:
+        """The labels at those places."""
+        return Labels(
+            time_s=self.time_s[index],
+            closed_usd=self.closed_usd[index],
+            running_s=self.running_s[index],
+            nodes=self.nodes[index],
+            origin=self.origin[index],
+        )
+
+
+def joined(parts: list[Labels], columns: int) -> Labels:
+    """All labels of the parts, with `columns` columns for nodes."""
+    total = sum(len(part) for part in parts)
+    running_s = np.full((total, columns), np.nan)
+    first = 0
+    for part in parts:
+        running_s[first : first + len(part), : part.running_s.shape[1]] = part.running_s
+        first += len(part)
+    none, nothing = np.empty(0), np.empty(0, dtype=np.intp)
+    return Labels(
+        time_s=np.concatenate([none, *(part.time_s for part in parts)]),
+        closed_usd=np.concatenate([none, *(part.closed_usd for part in parts)]),
+        running_s=running_s,
+        nodes=np.concatenate([nothing, *(part.nodes for part in parts)]),
+        origin=np.concatenate([nothing, *(part.origin for part in parts)]),
+    )
+
+
+def release_newest(labels: Labels, price: Price) -> Labels:
+    """Labels of equally many nodes after each has given back the node that became usable last."""
+    usd = bill(
+        price.billing,
+        usd_per_s=price.usd_per_s,
+        running_s=labels.running_s[:, -1],
+        released_s=labels.time_s,
+        data_usd=price.data_usd,
+    )
+    return Labels(
+        time_s=labels.time_s,
+        closed_usd=labels.closed_usd + usd,
+        running_s=labels.running_s[:, :-1],
+        nodes=labels.nodes - 1,
+        origin=labels.origin,
+    )
+
+
+def pruned(labels: Labels, price: Price) -> Labels:
+    """Of labels of equally many nodes those that no other one makes superfluous, by ascending time."""
+    if len(labels) <= 1:
+        return labels
+    ages = labels.time_s[:, None] - labels.running_s
+    runs = ages >= 0
+    floor = labels.closed_usd + price.rent_usd_per_s * ages.sum(axis=1) + price.data_usd * runs.sum(axis=1)
+    ceiling = floor + price.open_usd(ages).sum(axis=1) + price.data_usd * (~runs).sum(axis=1)
+    starting = (ages < price.init_s - TOLERANCE).any(axis=1)
+    return refined(labels.take(undominated(labels.time_s, floor, ceiling, starting)), price)
+
+
+def undominated(time_s: Column, floor: Column, ceiling: Column, starting: NDArray[np.bool_]) -> Index:
+    """Indices, by ascending time, of labels whose floor is below the ceiling of every usable label before them."""
+    order = np.lexsort((floor, time_s))
+    best = np.minimum.accumulate(np.where(starting, np.inf, ceiling)[order])
+    keep = np.ones(len(order), dtype=bool)
+    keep[1:] = best[:-1] > floor[order][1:] + TOLERANCE
+    return order[keep]
+
+
+def refined(labels: Labels, price: Price) -> Labels:
+    """Labels of equally many nodes, by ascending time, after the comparison node by node."""
+    if len(labels) <= _FEW:
+        return labels
+    rent, billing = price.rent_usd_per_s, price.billing
+    ages = labels.time_s[:, None] - labels.running_s
+    # Nodes of one request share their age, so few columns differ from their neighbour.
+    distinct = np.ones(ages.shape[1], dtype=bool)
+    distinct[1:] = (np.diff(ages, axis=1) != 0).any(axis=0)
+    columns = np.flatnonzero(distinct)
+    weights = np.diff(np.append(columns, ages.shape[1]))
+    ages = ages[:, columns]
+    alive = np.ones(len(labels), dtype=bool)
+    for first in range(0, len(labels), _BLOCK):
+        x = np.flatnonzero(alive[first : first + _BLOCK]) + first
+        y = np.flatnonzero(alive[first:]) + first
+        older = ages[x][:, None, :] - ages[y][None, :, :]
+        granules = np.ceil(np.maximum(0.0, older) / billing.granularity_s - TOLERANCE)
+        allowance = rent * billing.granularity_s * granules
+        cancellable = rent * (billing.minimum_s + billing.granularity_s) + price.data_usd
+        allowance += np.where((older > 0) & (ages[y] < 0), cancellable, 0.0)
+        total = (allowance * weights).sum(axis=2)
+        alike = ((ages[x] >= price.init_s - TOLERANCE)[:, None, :] | (np.abs(older) <= TOLERANCE)).all(axis=2)
+        better = alike & (x[:, None] < y) & (
+            labels.closed_usd[x][:, None] + total <= labels.closed_usd[y] + TOLERANCE
+        )
+        # A label that is itself superfluous is so by one that also covers whatever it covers.
+        alive[y[better.any(axis=0)]] = False
+    return labels.take(np.flatnonzero(alive))

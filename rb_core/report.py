@@ -1,0 +1,230 @@
+"""Words and tables for people: a plan before it runs, a run against its plan. Returned, never printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rb_core.ledger import Ledger
+from rb_core.plan import AllocationPlan, Problem
+from rb_core.simulate import Estimate
+from rb_core.state import RunState, TrialPhase
+
+QUANTILES = {"p05": 0.05, "p10": 0.10, "p50": 0.50, "p90": 0.90, "p95": 0.95}
+"""The quantiles of every distribution that is written down."""
+
+Figures = tuple[float, float]
+"""A time in seconds and a cost in usd."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of text under headings.
+
+    Attributes:
+        title: one line above it.
+        columns: the headings.
+        rows: each as long as `columns`.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def text(self) -> str:
+        """The table in plain characters: the first column to the left, the others to the right."""
+        lines = [self.columns, *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
+
+        def aligned(line: tuple[str, ...]) -> str:
+            cells = (c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
+            return "  ".join(cells).rstrip()
+
+        return "\n".join([self.title, aligned(self.columns), *map(aligned, self.rows)])
+
+
+def summary(values: NDArray[np.float64]) -> dict[str, float]:
+    """Mean, standard deviation and `QUANTILES` of samples; shape (samples,)."""
+    quantiles = np.quantile(values, list(QUANTILES.values()))
+    return {
+        "mean": float(np.mean(values)),
+        "std": float(np.std(values)),
+        **{name: float(value) for name, value in zip(QUANTILES, quantiles, strict=True)},
+    }
+
+
+def duration(seconds: float) -> str:
+    """A length of time for people: ``8.4 s``, ``12 min 05 s``, ``3 h 07 min``."""
+    if seconds < 99.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 100:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def money(usd: float) -> str:
+    """An amount for people, never rounded to nothing: ``12.40 usd``, ``0.0031 usd``."""
+    digits = 2 if usd >= 10 or usd == 0 else 3 if usd >= 1 else 4 if usd >= 0.01 else 6
+    return f"{usd:.{digits}f} usd"
+
+
+def plan_table(problem: Problem, plan: AllocationPlan, estimate: Estimate) -> Table:
+    """A plan stage by stage, with the 5th and 95th percentile of every stage's time and cost."""
+    several = len(plan.chains) > 1
+    rows = []
+    for part in estimate.stages:
+        stage = problem.experiment.chains[part.chain][part.stage]
+        allocation = plan.chains[part.chain][part.stage]
+        rows.append(
+            (
+                f"{part.chain}.{part.stage}" if several else str(part.stage),
+                f"{stage.trials} x {stage.iterations}",
+                f"{allocation.nodes} {allocation.instance_type}",
+                str(allocation.slots_per_trial),
+                _span(part.end_s - part.start_s, duration),
+                _span(part.cost_usd, money),
+                f"{float(np.mean(part.idle_fraction)):.0%}",
+            )
+        )
+    rows.append(("all", "", "", "", _span(estimate.jct_s, duration), _span(estimate.cost_usd, money), ""))
+    return Table(
+        title=f"Plan ({plan.order})" if several else "Plan",
+        columns=("stage", "trials x iterations", "nodes", "slots/trial", "time p05..p95", "cost p05..p95", "idle"),
+        rows=tuple(rows),
+    )
+
+
+def comparison_table(
+    planner: str, figures: Figures, baselines: Mapping[str, Figures | None], lower_bound_usd: float
+) -> Table:
+    """A plan's expected time and cost beside those of other planners and the lower bound.
+
+    Args:
+        planner: who made the plan.
+        figures: what it is expected to take.
+        baselines: the same of the others; None for one that cannot meet the objective.
+        lower_bound_usd: what no plan can cost less than.
+    """
+    rows = [(f"this plan ({planner})", duration(figures[0]), money(figures[1]), "")]
+    for name, other in baselines.items():
+        if name == planner:
+            continue
+        if other is None:
+            rows.append((name, "misses the objective", "", ""))
+        else:
+            rows.append((name, duration(other[0]), money(other[1]), _difference(figures[1], other[1])))
+    rows.append(("lower bound", "", money(lower_bound_usd), _difference(figures[1], lower_bound_usd)))
+    return Table(
+        title="Expected, beside other ways to run it",
+        columns=("", "time", "cost", "this plan costs"),
+        rows=tuple(rows),
+    )
+
+
+def outcome_table(estimate: Estimate, state: RunState, bill: Ledger) -> Table:
+    """What happened against what was promised, stage by stage; the promise as mean and 5th to 95th percentile."""
+    promised = {(part.chain, part.stage): part for part in estimate.stages}
+    several = len(state.stage_counts) > 1
+    rows = []
+    for stage, cost in zip(state.stages, bill.stages, strict=True):
+        part = promised[stage.chain, stage.stage]
+        took_s = (state.t_s if stage.end_s is None else stage.end_s) - stage.start_s
+        rows.append(
+            (
+                f"{stage.chain}.{stage.stage}" if several else str(stage.stage),
+                str(len(stage.trials)),
+                f"{stage.nodes} {stage.instance_type}",
+                str(stage.slots_per_trial),
+                _mean(part.end_s - part.start_s, duration),
+                duration(took_s) if stage.end_s is not None else f"{duration(took_s)} (not ended)",
+                _mean(part.cost_usd, money),
+                money(cost.cost_usd),
+            )
+        )
+    rows.append(
+        (
+            "all", "", "", "",
+            f"{_mean(estimate.jct_s, duration)} ({_span(estimate.jct_s, duration)})", duration(state.jct_s),
+            f"{_mean(estimate.cost_usd, money)} ({_span(estimate.cost_usd, money)})", money(bill.cost_usd),
+        )
+    )  # fmt: skip
+    return Table(
+        title="Predicted and actual",
+        columns=("stage", "trials", "nodes", "slots/trial", "time predicted", "actual", "cost predicted", "actual"),
+        rows=tuple(rows),
+    )
+
+
+def trials_table(state: RunState, *, most: int = 10) -> Table:
+    """The best trials first; those without a score, and failed ones, last."""
+    sign = -1.0 if state.mode == "max" else 1.0
+
+    def rank(number: int) -> tuple[bool, bool, float, int]:
+        trial = state.trials[number]
+        score = trial.score
+        usable = score is not None and score == score
+        return (
+            trial.phase is TrialPhase.FAILED,
+            not usable,
+            sign * score if score is not None and usable else 0.0,
+            number,
+        )
+
+    rows = []
+    for number in sorted(state.trials, key=rank)[:most]:
+        trial = state.trials[number]
+        score = "" if trial.score is None else f"{trial.score:.5g}"
+        config = ", ".join(f"{name}={_plain(value)}" for name, value in trial.config.items())
+        rows.append((str(number), trial.phase.value, str(trial.iterations), score, config))
+    hidden = len(state.trials) - len(rows)
+    return Table(
+        title="Trials" + (f" (the best {len(rows)} of {len(state.trials)})" if hidden > 0 else ""),
+        columns=("trial", "state", "iterations", state.metric or "score", "configuration"),
+        rows=tuple(rows),
+    )
+
+
+def missed(problem: Problem, jct_s: float, cost_usd: float) -> str:
+    """By how much a run misses its objective, in words; empty when it meets it.
+
+    Args:
+        problem: with its deadline in seconds.
+        jct_s: the time that it took.
+        cost_usd: what it cost.
+    """
+    objective = problem.objective
+    if objective is None:
+        return ""
+    if objective.deadline_s is not None and jct_s > objective.deadline_s:
+        late = f"{duration(jct_s - objective.deadline_s)} ({jct_s / objective.deadline_s - 1:.0%})"
+        return f"the deadline of {duration(objective.deadline_s)} was missed by {late}"
+    if objective.budget_usd is not None and cost_usd > objective.budget_usd:
+        over = f"{money(cost_usd - objective.budget_usd)} ({cost_usd / objective.budget_usd - 1:.0%})"
+        return f"the budget of {money(objective.budget_usd)} was exceeded by {over}"
+    return ""
+
+
+def _span(values: NDArray[np.float64], words: Callable[[float], str]) -> str:
+    low, high = np.quantile(values, [QUANTILES["p05"], QUANTILES["p95"]])
+    first, last = words(float(low)), words(float(high))
+    return first if first == last else f"{first} .. {last}"
+
+
+def _mean(values: NDArray[np.float64], words: Callable[[float], str]) -> str:
+    return words(float(np.mean(values)))
+
+
+def _difference(usd: float, other_usd: float) -> str:
+    if other_usd <= 0:
+        return ""
+    change = usd / other_usd - 1
+    return "the same" if abs(change) < 0.0005 else f"{change:+.1%}"
+
+
+def _plain(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

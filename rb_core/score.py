@@ -1,0 +1,33 @@
+"""What counts as a score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rb_core.errors import TrialMisuse
+
+
+def real_score(score: Any) -> float:
+    """The score as a float; NaN and the infinities are accepted.
+
+    Args:
+        score: a number, or a tensor or array of one element.
+
+    Raises:
+        TrialMisuse: anything else.
+    """
+    value = score
+    if hasattr(score, "item"):
+        try:
+            value = score.item()
+        except (ValueError, RuntimeError):
+            raise TrialMisuse(
+                f"trial.report(score) must be given one number, got a {type(score).__name__} of several; "
+                "report its mean, for example"
+            ) from None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TrialMisuse(f"trial.report(score) must be given a real number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise TrialMisuse("trial.report(score) must be given a number that a float can hold") from None

@@ -1,0 +1,90 @@
+"""Problem files: all that a plan depends on, read, written in canonical form, and fingerprinted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from rb_core.errors import InvalidInput
+from rb_core.events import SCHEMA
+from rb_core.plan import Policies, Problem
+from rb_plugins.config.cloud import PriceBooks, cloud_table, read_cloud
+from rb_plugins.config.experiment import ExperimentTable, experiment_table
+from rb_plugins.config.objective import ObjectiveTable, objective_table
+from rb_plugins.config.profile import profile_table, read_profile
+from rb_plugins.config.shape import shaped
+from rb_plugins.config.source import check_schema, naming, read_table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemTable:
+    """The outermost keys; `profile` and `cloud` have readers of their own."""
+
+    experiment: ExperimentTable
+    profile: Any
+    cloud: Any
+    objective: ObjectiveTable | None = None
+    policies: Policies = field(default_factory=Policies)
+
+
+def load_problem(path: Path, *, price_books: PriceBooks, objective: bool = False) -> Problem:
+    """The problem in a file; paths in it are relative to its folder.
+
+    Args:
+        path: the file.
+        price_books: where catalogues come from.
+        objective: whether one must be there.
+
+    Raises:
+        InvalidInput: the first thing that is wrong, under its full path, with the file's name as a note.
+    """
+    with naming(path):
+        problem = read_problem(read_table(path), folder=path.parent, price_books=price_books)
+        if objective and problem.objective is None:
+            raise InvalidInput("objective", 'is required to plan, such as {"deadline_s": "2h"}')
+        return problem
+
+
+def read_problem(data: Mapping[str, Any], *, folder: Path, price_books: PriceBooks) -> Problem:
+    """The problem that plain values stand for.
+
+    Raises:
+        InvalidInput: the first thing that is wrong, under its full path.
+    """
+    table = dict(data)
+    check_schema(table)
+    shape = shaped(ProblemTable, table)
+    return Problem(
+        experiment=shape.experiment.spec(),
+        profile=read_profile(shape.profile, folder=folder),
+        cloud=read_cloud(shape.cloud, folder=folder, price_books=price_books),
+        objective=None if shape.objective is None else shape.objective.value(),
+        policies=shape.policies,
+    )
+
+
+def problem_table(problem: Problem) -> dict[str, Any]:
+    """The canonical form: defaults filled in, catalogues and files resolved, every experiment as stages."""
+    table = {
+        "schema": SCHEMA,
+        "experiment": experiment_table(problem.experiment),
+        "profile": profile_table(problem.profile),
+        "cloud": cloud_table(problem.cloud),
+        "policies": {
+            "early_release": problem.policies.early_release,
+            "prefetch": problem.policies.prefetch,
+            "early_promotion": problem.policies.early_promotion,
+        },
+    }
+    if problem.objective is not None:
+        table["objective"] = objective_table(problem.objective)
+    return table
+
+
+def fingerprint(problem: Problem) -> str:
+    """SHA-256 of the canonical form with sorted keys, in hexadecimal."""
+    return sha256(json.dumps(problem_table(problem), sort_keys=True).encode()).hexdigest()

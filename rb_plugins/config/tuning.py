@@ -1,0 +1,149 @@
+"""Experiment files: a problem file, and what is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
+from rb_core.errors import InvalidInput
+from rb_core.plan import Policies
+from rb_core.profile import ScalingProfile
+from rb_core.space import Space, distribution
+from rb_core.target import Target
+from rb_plugins.config.cloud import PriceBooks, read_cloud
+from rb_plugins.config.durations import Seconds
+from rb_plugins.config.experiment import ExperimentTable
+from rb_plugins.config.objective import ObjectiveTable
+from rb_plugins.config.profile import read_profile
+from rb_plugins.config.shape import shaped
+from rb_plugins.config.source import naming, read_table
+from rb_plugins.tuning import DEFAULT_LAUNCHER, DEFAULT_PROFILING_S, Measuring, Tuning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainTable:
+    """The key `train`."""
+
+    target: str
+    metric: str = "score"
+    mode: Literal["max", "min"] = "max"
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTable:
+    """The key `run`."""
+
+    launcher: str = DEFAULT_LAUNCHER
+    storage: str | None = None
+    checkpoint_every_s: Seconds = 600.0
+    max_usd: float | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    sampling: Literal["random", "sobol"] = "random"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuringTable:
+    """The key `profile` where it says how to measure."""
+
+    slots: tuple[int, ...] = ()
+    budget_s: Seconds = DEFAULT_PROFILING_S
+
+    def __post_init__(self) -> None:
+        self.value()
+
+    def value(self) -> Measuring:
+        """How to measure. Raises `InvalidInput` under a key relative to `profile`."""
+        return Measuring(slots=self.slots, budget_s=self.budget_s)
+
+
+def _no_lists(value: object) -> object:
+    if not isinstance(value, dict) or not value:
+        raise InvalidInput("", "must name at least one hyperparameter, each with its choices or a distribution")
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningTable:
+    """The outermost keys; `space`, `profile` and `cloud` have readers of their own."""
+
+    train: TrainTable
+    space: Annotated[Mapping[str, Any], BeforeValidator(_no_lists)]
+    experiment: ExperimentTable
+    cloud: Any
+    objective: ObjectiveTable
+    profile: Any = field(default_factory=dict)
+    run: RunTable = field(default_factory=RunTable)
+    policies: Policies = field(default_factory=Policies)
+    name: str = ""
+
+
+def load_tuning(path: Path, *, price_books: PriceBooks) -> Tuning:
+    """The run that a file asks for; paths in it are relative to its folder. Imports and starts nothing.
+
+    Raises:
+        InvalidInput: the first thing that is wrong, under its full path, with the file's name as a note.
+    """
+    with naming(path):
+        table = shaped(TuningTable, read_table(path))
+        folder = path.parent
+        return Tuning(
+            name=table.name or path.stem,
+            target=Target.parse(table.train.target, base=folder),
+            metric=table.train.metric,
+            mode=table.train.mode,
+            seed=table.train.seed,
+            space=read_space(table.space),
+            experiment=table.experiment.spec(),
+            profile=_profile(table.profile, folder),
+            cloud=read_cloud(table.cloud, folder=folder, price_books=price_books),
+            objective=table.objective.value(),
+            launcher=table.run.launcher,
+            storage=_storage(table.run.storage, folder),
+            checkpoint_every_s=table.run.checkpoint_every_s,
+            max_usd=table.run.max_usd,
+            env=table.run.env,
+            sampling=table.run.sampling,
+            policies=table.policies,
+        )
+
+
+def read_space(table: Mapping[str, Any], *, key: str = "space") -> Space:
+    """Lists of choices as they are, and distributions by their scipy names: ``{loguniform = [1e-4, 1e-1]}``.
+
+    Raises:
+        InvalidInput: a value is neither.
+    """
+    space: dict[str, Any] = {}
+    for name, value in table.items():
+        where = f"{key}.{name}"
+        if isinstance(value, list):
+            space[name] = value
+        elif isinstance(value, dict) and len(value) == 1 and isinstance(next(iter(value.values())), list):
+            ((family, arguments),) = value.items()
+            space[name] = distribution(family, arguments, key=f"{where}.{family}")
+        else:
+            raise InvalidInput(
+                where,
+                "must be a list of choices such as [16, 32], or one distribution such as "
+                f"{{loguniform = [1e-4, 1e-1]}}, got {value!r}",
+            )
+    return space
+
+
+def _profile(data: object, folder: Path) -> ScalingProfile | Measuring:
+    if isinstance(data, str) or (isinstance(data, Mapping) and "iteration_s" in data):
+        return read_profile(data, folder=folder)
+    return shaped(MeasuringTable, data, "profile").value()
+
+
+def _storage(text: str | None, folder: Path) -> Path | None:
+    if text is None:
+        return None
+    if "://" in text:
+        raise InvalidInput("run.storage", f"must be a folder in this version, got {text!r}")
+    return folder / text

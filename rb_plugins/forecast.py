@@ -1,0 +1,146 @@
+"""A plan with everything that is promised of it, beside what other planners promise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rb_core.check import positive_int
+from rb_core.errors import NoFeasiblePlan
+from rb_core.events import SCHEMA
+from rb_core.expectation import expected
+from rb_core.plan import AllocationPlan, Problem
+from rb_core.planners.objective import lower_bound_usd, resolve
+from rb_core.report import Figures, summary
+from rb_core.simulate import Estimate, simulate
+from rb_plugins.config.plan import plan_table
+from rb_plugins.config.problem import fingerprint
+from rb_plugins.factories import PlannerFactory
+from rb_plugins.manager import Registry
+
+DEFAULT_PLANNER = "greedy"
+DEFAULT_SAMPLES = 1000
+BASELINES = ("static", "static-1", "naive", "greedy")
+"""The planners that every plan is compared with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What a plan is expected to take.
+
+    Attributes:
+        problem: what was planned, with its deadline in seconds.
+        fingerprint: of the problem as it was asked.
+        planner: who made the plan.
+        plan: the plan.
+        expected: time and cost under the expected-value model.
+        estimate: time and cost by sampling.
+        baselines: `expected` of other planners' plans; None for one that cannot meet the objective.
+        lower_bound_usd: what no plan can cost less than.
+    """
+
+    problem: Problem
+    fingerprint: str
+    planner: str
+    plan: AllocationPlan
+    expected: Figures
+    estimate: Estimate
+    baselines: Mapping[str, Figures | None]
+    lower_bound_usd: float
+
+    def table(self) -> dict[str, Any]:
+        """The object that `rb-tune plan --json` prints."""
+        return {
+            "schema": SCHEMA,
+            "planner": self.planner,
+            **plan_table(self.problem.experiment, self.plan),
+            "expected": _figures(self.expected),
+            "simulated": {
+                "samples": len(self.estimate.jct_s),
+                "jct_s": summary(self.estimate.jct_s),
+                "cost_usd": summary(self.estimate.cost_usd),
+            },
+            "baselines": {
+                name: None if figures is None else _figures(figures) for name, figures in self.baselines.items()
+            },
+            "cost_lower_bound_usd": self.lower_bound_usd,
+            "fingerprint": self.fingerprint,
+        }
+
+
+def forecast(
+    problem: Problem,
+    planners: Registry[PlannerFactory],
+    *,
+    planner: str = DEFAULT_PLANNER,
+    samples: int = DEFAULT_SAMPLES,
+    seed: int = 0,
+) -> Forecast:
+    """Plan a problem, sample the plan, and plan it with the baselines.
+
+    Args:
+        problem: with an objective.
+        planners: who there is.
+        planner: who makes the plan.
+        samples: of the plan's time and cost.
+        seed: of the planning and the sampling; equal seeds give equal forecasts.
+
+    Raises:
+        InvalidInput: no such planner, no objective, or a number out of its limits.
+        NoFeasiblePlan: the planner finds nothing that meets the objective.
+    """
+    positive_int("--samples", samples)
+    chosen = planners.choose(planner, key="--planner")
+    resolved = resolve(problem)
+    plan = chosen().plan(resolved, np.random.default_rng(seed))
+    plan.check_fits(problem.experiment)
+    figures = expected(resolved, plan)
+    baselines: dict[str, Figures | None] = {}
+    for name in BASELINES:
+        if name == planner:
+            baselines[name] = figures
+        elif name in planners:
+            baselines[name] = _baseline(resolved, planners[name], seed)
+    return Forecast(
+        problem=resolved,
+        fingerprint=fingerprint(problem),
+        planner=planner,
+        plan=plan,
+        expected=figures,
+        estimate=simulate(resolved, plan, samples=samples, rng=np.random.default_rng(seed)),
+        baselines=baselines,
+        lower_bound_usd=lower_bound_usd(resolved),
+    )
+
+
+def estimate_table(estimate: Estimate) -> dict[str, Any]:
+    """The object that `rb-tune simulate --json` prints; figures of stages are means."""
+    return {
+        "schema": SCHEMA,
+        "samples": len(estimate.jct_s),
+        "jct_s": summary(estimate.jct_s),
+        "cost_usd": summary(estimate.cost_usd),
+        "stages": [
+            {
+                "start_s": float(np.mean(stage.start_s)),
+                "end_s": float(np.mean(stage.end_s)),
+                "cost_usd": float(np.mean(stage.cost_usd)),
+                "idle_fraction": float(np.mean(stage.idle_fraction)),
+            }
+            for stage in estimate.stages
+        ],
+    }
+
+
+def _baseline(problem: Problem, factory: PlannerFactory, seed: int) -> Figures | None:
+    try:
+        return expected(problem, factory().plan(problem, np.random.default_rng(seed)))
+    except NoFeasiblePlan:
+        return None
+
+
+def _figures(figures: Figures) -> dict[str, float]:
+    return {"jct_s": figures[0], "cost_usd": figures[1]}

@@ -1,0 +1,182 @@
+"""What came of a run: made from its log alone, so that it can be made again at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rb_core.errors import InvalidInput, UnusableLog
+from rb_core.eventlog import read_log
+from rb_core.events import SCHEMA, RunEnding, RunStarted
+from rb_core.ledger import Ledger, ledger
+from rb_core.plan import Problem
+from rb_core.report import missed, summary
+from rb_core.simulate import Estimate, simulate
+from rb_core.state import RunState, fold
+from rb_plugins.config.plan import read_plan
+from rb_plugins.config.problem import read_problem
+from rb_plugins.forecast import DEFAULT_SAMPLES
+from rb_plugins.rundir import RunDirectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """The best trial.
+
+    Attributes:
+        trial: its number.
+        config: its configuration.
+        score: its last score.
+        iterations: how many it ran.
+        checkpoint: its last checkpoint, None when there is none.
+    """
+
+    trial: int
+    config: Mapping[str, Any]
+    score: float
+    iterations: int
+    checkpoint: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A run against what was promised.
+
+    Attributes:
+        directory: where everything about it is.
+        problem: what was planned, with its deadline in seconds.
+        estimate: what the plan promised.
+        state: the run's last state.
+        bill: what it cost; of a run that has not ended, so far.
+        profiling_s: how long profiling took before it.
+    """
+
+    directory: RunDirectory
+    problem: Problem
+    estimate: Estimate
+    state: RunState
+    bill: Ledger
+    profiling_s: float
+
+    @property
+    def best(self) -> Best | None:
+        """The best trial; None when no trial has a score."""
+        trial = self.state.best()
+        if trial is None or trial.score is None:
+            return None
+        last = trial.last_checkpoint
+        return Best(
+            trial=trial.trial,
+            config=trial.config,
+            score=trial.score,
+            iterations=trial.iterations,
+            checkpoint=None if last is None else Path(last.path),
+        )
+
+    @property
+    def missed(self) -> str:
+        """By how much the objective was missed, in words; empty when it was met."""
+        return missed(self.problem, self.state.jct_s, self.bill.cost_usd)
+
+    @property
+    def ending(self) -> str:
+        """How the run ended; ``unfinished`` while it has not."""
+        return "unfinished" if self.state.ending is None else self.state.ending.value
+
+    def table(self) -> dict[str, Any]:
+        """The object that `rb-tune run --json` and `rb-tune report --json` print."""
+        best = self.best
+        done = self.state.ending is RunEnding.DONE
+        return {
+            "schema": SCHEMA,
+            "run": self.state.run,
+            "run_dir": str(self.directory.path),
+            "state": self.ending,
+            "reason": self.state.reason,
+            "objective_met": done and not self.missed,
+            "best": None
+            if best is None
+            else {
+                "trial": best.trial,
+                "config": dict(best.config),
+                "score": best.score,
+                "iterations": best.iterations,
+                "checkpoint": None if best.checkpoint is None else str(best.checkpoint),
+            },
+            "predicted": {
+                "jct_s": summary(self.estimate.jct_s),
+                "cost_usd": summary(self.estimate.cost_usd),
+            },
+            "actual": {
+                "jct_s": self.state.jct_s,
+                "cost_usd": self.bill.cost_usd,
+                "profiling_s": self.profiling_s,
+            },
+            "stages": self._stages(),
+            "trials": [
+                {
+                    "trial": trial.trial,
+                    "config": dict(trial.config),
+                    "state": trial.phase.value,
+                    "score": trial.score if trial.score is not None and np.isfinite(trial.score) else None,
+                    "iterations": trial.iterations,
+                    **({"cause": trial.cause} if trial.cause else {}),
+                }
+                for trial in self.state.trials.values()
+            ],
+            "warnings": list(self.state.warnings),
+        }
+
+    def _stages(self) -> list[dict[str, Any]]:
+        several = len(self.problem.experiment.chains) > 1
+        rows = []
+        for stage, cost in zip(self.state.stages, self.bill.stages, strict=True):
+            rows.append(
+                {
+                    **({"chain": stage.chain} if several else {}),
+                    "trials": len(stage.trials),
+                    "iterations": self.problem.experiment.chains[stage.chain][stage.stage].iterations,
+                    "instance_type": stage.instance_type,
+                    "nodes": stage.nodes,
+                    "slots_per_trial": stage.slots_per_trial,
+                    "start_s": stage.start_s,
+                    "end_s": stage.end_s,
+                    "cost_usd": cost.cost_usd,
+                    "idle_fraction": cost.idle_fraction,
+                }
+            )
+        return rows
+
+
+def read_outcome(directory: RunDirectory) -> Outcome:
+    """What the log of a run tells, also of one that has not ended or was cut short.
+
+    Raises:
+        UnusableLog: the log cannot be read, or does not begin with the start of a run.
+    """
+    events = read_log(directory.events).events
+    if not events or not isinstance(events[0], RunStarted):
+        raise UnusableLog(f"event log {directory.events} holds no run; it must begin with the start of one")
+    started, state = events[0], fold(events)
+    try:
+        problem = read_problem(started.problem, folder=directory.path, price_books=_no_books)
+        plan = read_plan(started.plan, problem).plan
+    except InvalidInput as error:
+        raise UnusableLog(f"event log {directory.events}: the run's problem or plan is not whole: {error}") from None
+    rng = np.random.default_rng(started.seed)
+    return Outcome(
+        directory=directory,
+        problem=problem,
+        estimate=simulate(problem, plan, samples=DEFAULT_SAMPLES, rng=rng),
+        state=state,
+        bill=ledger(state, problem.cloud),
+        profiling_s=float(directory.read("profile.json").get("seconds", 0.0)),
+    )
+
+
+def _no_books(name: str) -> Any:
+    raise InvalidInput("catalog", f"is not resolved: {name!r}")

@@ -1,0 +1,126 @@
+"""Measuring a training function on nodes of the cloud that it is to run on, and the file that tells of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rb_core.errors import InvalidInput, LaunchFailure, LeakedNodes
+from rb_core.events import SCHEMA
+from rb_core.hardware import Cloud
+from rb_core.measurement import MeasuredProfile
+from rb_core.placement import divides
+from rb_core.ports import Clock, Inbox, NodeNotice, Provider, Slot
+from rb_plugins.config.profile import profile_table
+from rb_plugins.tuning import Measuring
+
+MOST_CONFIGS = 8
+"""Configurations that are offered to the profiler; more tell little about the spread between them."""
+
+_log = logging.getLogger(__name__)
+
+
+def sizes(measuring: Measuring, cloud: Cloud) -> tuple[int, ...]:
+    """Numbers of slots to measure: those asked for, else 1, 2, 4, ... as far as the nodes of `rented` reach."""
+    if measuring.slots:
+        return measuring.slots
+    node_slots = cloud.instance_types[0].slots
+    most = node_slots * (cloud.max_nodes if cloud.provider == "local" else 1)
+    powers = (2**exponent for exponent in range(most.bit_length()))
+    return tuple(size for size in powers if size <= most and divides(size, node_slots))
+
+
+@contextmanager
+def rented(
+    provider: Provider, cloud: Cloud, clock: Clock, inbox: Inbox, *, run: str, largest: int
+) -> Iterator[Sequence[Slot]]:
+    """Slots to measure on, of the first instance type; given back in any case.
+
+    Args:
+        provider: puts its notices into `inbox`.
+        cloud: the cloud.
+        clock: the time.
+        inbox: where notices arrive; nothing else may be using it.
+        run: id that the nodes are tagged with.
+        largest: slots of the widest trial.
+
+    Raises:
+        InvalidInput: the cloud has too few slots.
+        LaunchFailure: a node was lost, or never came.
+        LeakedNodes: a node could not be given back.
+    """
+    node = cloud.instance_types[0]
+    count = -(-largest // node.slots)
+    if count > cloud.max_nodes:
+        raise InvalidInput(
+            "profile.slots",
+            f"must be at most the {cloud.max_nodes * node.slots} slots of {cloud.max_nodes} node(s) of type "
+            f"{node.name}, got {largest}",
+        )
+    if cloud.provider == "local":
+        # Nodes of one machine share its memory and caches: measure on as many as the run may use.
+        count = cloud.max_nodes
+    names = [f"{run}-profile-{number}" for number in range(count)]
+    try:
+        provider.launch(names, node, run=run)
+        missing = set(names)
+        while missing:
+            notice = inbox.get()
+            if notice is None:
+                raise LaunchFailure(f"{len(missing)} node(s) to profile on never became ready")
+            if isinstance(notice, NodeNotice) and notice.kind == "lost":
+                raise LaunchFailure(f"node {notice.node} was lost while profiling: {notice.reason}")
+            if isinstance(notice, NodeNotice) and notice.kind == "ready":
+                missing.discard(notice.node)
+        yield [slot for name in names for slot in provider.slots(name)]
+    finally:
+        provider.release(names)
+        left = provider.owned(run)
+        if left:
+            raise LeakedNodes(left, "give them back by hand")
+
+
+def measured_table(measured: MeasuredProfile, *, target: str, made: str) -> dict[str, Any]:
+    """What a profile file holds.
+
+    Args:
+        measured: the profile and what it rests on.
+        target: what was measured.
+        made: when, in UTC.
+    """
+    return {
+        "schema": SCHEMA,
+        **profile_table(measured.profile),
+        "target": target,
+        "made": made,
+        "seconds": measured.seconds,
+        "warnings": list(measured.warnings),
+        "measurements": [
+            {
+                "slots": start.slots,
+                "config": dict(measured.configs[start.config]),
+                "from_iteration": start.from_iteration,
+                "start_s": start.start_s,
+                "restore_s": start.restore_s,
+                "iterations_s": list(start.iterations_s),
+                "save_s": start.save_s,
+                "checkpoint_bytes": start.checkpoint_bytes,
+            }
+            for start in measured.measurements
+        ],
+        "fit": _fit_table(measured),
+    }
+
+
+def _fit_table(measured: MeasuredProfile) -> Mapping[str, Any] | None:
+    fit = measured.fit
+    if fit is None:
+        return None
+    return {
+        "form": "a + b/w + c*log2(w) + d*w",
+        "coefficients": list(fit.coefficients),
+        "residuals": {str(slots): residual for slots, residual in fit.residuals.items()},
+        "largest_slots": fit.largest_slots,
+    }

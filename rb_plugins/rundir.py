@@ -1,0 +1,132 @@
+"""The directory of one run: its log, what it was asked and promised, what came of it, and its output."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rb_core.errors import InvalidInput, UnusableLog
+
+HOME_VARIABLE = "RB_HOME"
+
+
+def home() -> Path:
+    """Where runs are kept: RB_HOME, else ``rubberband`` in the user's state directory."""
+    if chosen := os.environ.get(HOME_VARIABLE):
+        return Path(chosen).absolute()
+    state = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    return base / "rubberband"
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """Paths within one run's directory, which its owner alone can enter."""
+
+    path: Path
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return self.path.name
+
+    @property
+    def events(self) -> Path:
+        """The event log."""
+        return self.path / "events.jsonl"
+
+    @property
+    def profile(self) -> Path:
+        """The profile file that the plan rests on."""
+        return self.path / "profile.json"
+
+    @property
+    def logs(self) -> Path:
+        """Folder of the ranks' output."""
+        return self.path / "logs"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints, unless the run names another."""
+        return self.path / "checkpoints"
+
+    @classmethod
+    def create(cls, home: Path, name: str, utc: datetime) -> RunDirectory:
+        """A new, empty one.
+
+        Raises:
+            UnusableLog: it cannot be made.
+        """
+        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "run"
+        run = f"{slug}-{utc:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        path = home / "runs" / run
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700)
+            (path / "logs").mkdir(mode=0o700)
+        except OSError as error:
+            raise UnusableLog(
+                f"run directory {path} cannot be made: {error.strerror}; set {HOME_VARIABLE} to a folder that can be "
+                "written to"
+            ) from None
+        return cls(path)
+
+    @classmethod
+    def find(cls, home: Path, reference: str | None) -> RunDirectory:
+        """The one of a run's id or path; of the latest run when there is no reference.
+
+        Raises:
+            InvalidInput: there is none.
+        """
+        if reference is None:
+            logs = sorted((home / "runs").glob("*/events.jsonl"), key=lambda log: log.stat().st_mtime)
+            if not logs:
+                raise InvalidInput("RUN", f"there is no run in {home / 'runs'} yet")
+            return cls(logs[-1].parent)
+        for path in (home / "runs" / reference, Path(reference)):
+            if (path / "events.jsonl").is_file():
+                return cls(path.absolute())
+        raise InvalidInput("RUN", f"must be the id of a run in {home / 'runs'} or the path of one, got {reference!r}")
+
+    def write(self, name: str, table: Mapping[str, Any]) -> None:
+        """Write a JSON file, readable by its owner alone.
+
+        Raises:
+            UnusableLog: it cannot be written.
+        """
+        try:
+            write_json(self.path / name, table)
+        except OSError as error:
+            raise UnusableLog(
+                f"{self.path / name} cannot be written: {error.strerror}; free some space, or let {HOME_VARIABLE} be "
+                "on another disk"
+            ) from None
+
+    def read(self, name: str) -> dict[str, Any]:
+        """What `write` wrote; empty when there is no such file."""
+        try:
+            table = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return table if isinstance(table, dict) else {}
+
+
+def write_json(path: Path, table: Mapping[str, Any]) -> None:
+    """Write a JSON file whole or not at all, readable by its owner alone."""
+    text = json.dumps(table, indent=2) + "\n"
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

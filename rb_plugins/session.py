@@ -1,0 +1,294 @@
+"""The one flow that `rb-tune` and Python share: profile, plan, ask the plugins, run, report."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rb_core.clock import SystemClock
+from rb_core.engine import Engine
+from rb_core.errors import BudgetExceeded, InvalidInput
+from rb_core.eventlog import EventLog
+from rb_core.events import Event
+from rb_core.hardware import Cloud, PriceBook
+from rb_core.measurement import MeasuredProfile
+from rb_core.plan import AllocationPlan, Objective, Problem
+from rb_core.ports import Clock, Inbox, Launcher, Provider
+from rb_core.profile import ScalingProfile
+from rb_core.request import RunRequest
+from rb_core.simulate import Estimate, simulate
+from rb_core.space import Space, sample
+from rb_core.spec import ExperimentSpec
+from rb_core.target import Target
+from rb_plugins.config.problem import load_problem, problem_table
+from rb_plugins.config.tuning import load_tuning
+from rb_plugins.forecast import DEFAULT_PLANNER, DEFAULT_SAMPLES, Forecast, forecast
+from rb_plugins.manager import Manager, make_manager
+from rb_plugins.outcome import Outcome, read_outcome
+from rb_plugins.profiling import MOST_CONFIGS, measured_table, rented, sizes
+from rb_plugins.rundir import RunDirectory, home
+from rb_plugins.tuning import Measuring, Tuning
+
+PATIENCE = 10.0
+"""A trial that says nothing for so many times the longest step that is expected of it is taken to hang."""
+
+LEAST_PATIENCE_S = 60.0
+"""Silence that is always borne."""
+
+
+class Session:
+    """Plugins, a clock and a place for runs, and everything that is done with them."""
+
+    def __init__(
+        self, *, manager: Manager | None = None, directory: Path | None = None, clock: Clock | None = None
+    ) -> None:
+        """A session that holds nothing yet.
+
+        Args:
+            manager: the plugins; all installed ones when None.
+            directory: where runs are kept; by RB_HOME or the user's state directory when None.
+            clock: the time of everything.
+        """
+        self.manager = make_manager() if manager is None else manager
+        self.directory = home() if directory is None else directory
+        self._clock = SystemClock() if clock is None else clock
+
+    def price_book(self, name: str) -> PriceBook:
+        """The price book of a catalogue. Raises `InvalidInput` when there is none of that name."""
+        return self.manager.price_books().choose(name, key="catalog")()
+
+    def load_problem(self, path: Path, *, objective: bool = False) -> Problem:
+        """The problem in a file. Raises `InvalidInput`."""
+        return load_problem(path, price_books=self.price_book, objective=objective)
+
+    def load_tuning(self, path: Path) -> Tuning:
+        """The run that an experiment file asks for. Raises `InvalidInput`."""
+        return load_tuning(path, price_books=self.price_book)
+
+    def tune(
+        self,
+        train: Callable[..., Any] | str,
+        space: Space,
+        experiment: ExperimentSpec,
+        cloud: Cloud,
+        objective: Objective,
+        *,
+        planner: str = DEFAULT_PLANNER,
+        **options: Any,
+    ) -> Outcome:
+        """Profile, plan and run: everything from a training function to its best configuration.
+
+        Args:
+            train: the function, or where it is (``FILE.py:FUNCTION``).
+            space: what its configurations are drawn from.
+            experiment: the stages.
+            cloud: what they may run on.
+            objective: a deadline or a budget.
+            planner: who plans.
+            options: the other attributes of `Tuning`, such as `metric` and `mode`.
+
+        Raises:
+            RubberBandError: as `profile`, `plan`, `veto` and `run`.
+        """
+        target = Target.parse(train) if isinstance(train, str) else Target.of(train)
+        tuning = Tuning(target=target, space=space, experiment=experiment, cloud=cloud, objective=objective, **options)
+        with self.launcher(tuning) as launcher:
+            measured = self.profile(tuning, launcher)
+            planned = self.plan(self.problem(tuning, measured), planner=planner, seed=tuning.seed)
+            self.veto(planned)
+            return self.run(tuning, planned, launcher, measured=measured)
+
+    def launcher(self, tuning: Tuning) -> Launcher:
+        """The launcher of a run, not entered yet. Raises `InvalidInput` when there is none of that name."""
+        factory = self.manager.launchers().choose(tuning.launcher, key="run.launcher")
+        return factory(target=tuning.target, clock=self._clock)
+
+    def profile(self, tuning: Tuning, launcher: Launcher) -> MeasuredProfile | ScalingProfile:
+        """The profile that the run names, that a plugin knows, or that is measured now.
+
+        Args:
+            tuning: the run.
+            launcher: entered.
+
+        Raises:
+            InvalidInput: what is to be measured does not fit the cloud.
+            TrialFailure: the training function fails.
+            UnusableProfile: no usable profile came of it.
+            LaunchFailure: a node or a process could not be had.
+        """
+        from rb_core.profiler import profile
+
+        if isinstance(tuning.profile, ScalingProfile):
+            return tuning.profile
+        known = self.manager.profile(tuning.experiment, tuning.cloud.instance_types[0])
+        if known is not None:
+            return known
+        inbox = self._clock.inbox()
+        widths = sizes(tuning.profile, tuning.cloud)
+        run = f"profile-{os.getpid()}"
+        with (
+            closing(self._provider(tuning.cloud, inbox)) as provider,
+            rented(provider, tuning.cloud, self._clock, inbox, run=run, largest=max(widths)) as slots,
+        ):
+            try:
+                return profile(
+                    launcher,
+                    self._clock,
+                    configs=self.configs(tuning)[:MOST_CONFIGS],
+                    slots=slots,
+                    sizes=widths,
+                    budget_s=tuning.profile.budget_s,
+                    folder=tuning.storage,
+                    seed=tuning.seed,
+                    max_iterations=max(sum(s.iterations for s in chain) for chain in tuning.experiment.chains),
+                    env=tuning.env,
+                )
+            except InvalidInput as error:
+                raise error.under("profile") if error.key in ("slots", "budget_s") else error from None
+
+    def configs(self, tuning: Tuning) -> tuple[dict[str, Any], ...]:
+        """One configuration for each trial of the run; equal seeds give equal ones."""
+        rng = np.random.default_rng(tuning.seed)
+        return sample(tuning.space, tuning.experiment.trials, rng=rng, method=tuning.sampling)
+
+    def problem(self, tuning: Tuning, profile: MeasuredProfile | ScalingProfile) -> Problem:
+        """What is to be planned, once the profile is known."""
+        return Problem(
+            experiment=tuning.experiment,
+            profile=profile.profile if isinstance(profile, MeasuredProfile) else profile,
+            cloud=tuning.cloud,
+            objective=tuning.objective,
+            policies=tuning.policies,
+        )
+
+    def plan(
+        self, problem: Problem, *, planner: str = DEFAULT_PLANNER, samples: int = DEFAULT_SAMPLES, seed: int = 0
+    ) -> Forecast:
+        """Plan a problem; see `rb_plugins.forecast.forecast`."""
+        return forecast(problem, self.manager.planners(), planner=planner, samples=samples, seed=seed)
+
+    def simulate(
+        self, problem: Problem, plan: AllocationPlan, *, samples: int = DEFAULT_SAMPLES, seed: int = 0
+    ) -> Estimate:
+        """Sample a plan's time and cost."""
+        return simulate(problem, plan, samples=samples, rng=np.random.default_rng(seed))
+
+    def veto(self, planned: Forecast, *, max_usd: float | None = None) -> None:
+        """Ask the plugins, and the limit of the bill, whether the plan may be run.
+
+        Raises:
+            PlanVeto: a plugin is against it.
+            BudgetExceeded: the expected cost is above `max_usd`.
+        """
+        if max_usd is not None and planned.expected[1] > max_usd:
+            raise BudgetExceeded(max_usd=max_usd, needed_usd=planned.expected[1], step="the plan")
+        self.manager.veto(planned.problem.experiment, planned.plan, planned.estimate)
+
+    def run(
+        self,
+        tuning: Tuning,
+        planned: Forecast,
+        launcher: Launcher,
+        *,
+        measured: MeasuredProfile | ScalingProfile | None = None,
+        observers: Sequence[Callable[[Event], None]] = (),
+    ) -> Outcome:
+        """Run a plan to its end; everything is given back when this returns or raises.
+
+        Args:
+            tuning: the run.
+            planned: its plan.
+            launcher: of the run; left by the engine when the run is over.
+            measured: the profile, to be kept with the run.
+            observers: told each event after it was written.
+
+        Raises:
+            RubberBandError: as `rb_core.engine.Engine.run`.
+        """
+        directory = RunDirectory.create(self.directory, tuning.name, self._clock.utc())
+        directory.write("problem.json", problem_table(planned.problem))
+        directory.write("plan.json", planned.table())
+        if isinstance(measured, MeasuredProfile):
+            made = self._clock.utc().isoformat(timespec="seconds")
+            directory.write("profile.json", measured_table(measured, target=tuning.target.name, made=made))
+        inbox = self._clock.inbox()
+        request = self._request(tuning, planned, directory)
+        with closing(self._provider(tuning.cloud, inbox)) as provider, EventLog(directory.events) as log:
+            engine = Engine(
+                provider=provider,
+                launcher=launcher,
+                clock=self._clock,
+                inbox=inbox,
+                log=log,
+                observers=[*observers, *self.manager.observers()],
+                promote=self._promotion(tuning.mode),
+            )
+            try:
+                engine.run(request)
+            finally:
+                if directory.events.stat().st_size:
+                    directory.write("outcome.json", read_outcome(directory).table())
+        return read_outcome(directory)
+
+    def report(self, reference: str | None = None) -> Outcome:
+        """What came of a run, by its id or path; of the latest one when None. Raises `InvalidInput`, `UnusableLog`."""
+        return read_outcome(RunDirectory.find(self.directory, reference))
+
+    def _provider(self, cloud: Cloud, inbox: Inbox) -> Provider:
+        factory = self.manager.providers().choose(cloud.provider, key="cloud.provider")
+        provider = factory(cloud=cloud, clock=self._clock, inbox=inbox)
+        provider.check(cloud)
+        return provider
+
+    def _promotion(self, mode: str) -> Callable[[ExperimentSpec, int, Mapping[int, float]], Sequence[int] | None]:
+        sign = 1.0 if mode == "max" else -1.0
+        return lambda spec, stage, scores: self.manager.promote(
+            spec, stage, {trial: sign * score for trial, score in scores.items()}
+        )
+
+    def _request(self, tuning: Tuning, planned: Forecast, directory: RunDirectory) -> RunRequest:
+        profile = planned.problem.profile
+        slowest_s = max(latency.mean for latency in profile.iteration_s.values())
+        return RunRequest(
+            run=directory.run,
+            problem=planned.problem,
+            plan=planned.plan,
+            configs=self.configs(tuning),
+            storage=directory.checkpoints if tuning.storage is None else tuning.storage / directory.run,
+            logs=directory.logs,
+            metric=tuning.metric,
+            mode=tuning.mode,
+            seed=tuning.seed,
+            target=tuning.target.name,
+            record=problem_table(planned.problem),
+            environment=_environment(),
+            env=tuning.env,
+            checkpoint_every_s=tuning.checkpoint_every_s,
+            stall_s=LEAST_PATIENCE_S + PATIENCE * (profile.start_s.mean + slowest_s + profile.save_s.mean),
+            max_usd=tuning.max_usd,
+        )
+
+
+def _environment() -> dict[str, str]:
+    versions = {}
+    for name in ("rubberband-tune", "torch", "numpy", "scipy"):
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        **versions,
+    }
+
+
+__all__ = ["Measuring", "Session", "Tuning"]

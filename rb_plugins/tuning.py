@@ -1,0 +1,98 @@
+"""All that one tuning run is asked for: what an experiment file says, or what is given from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from rb_core.check import non_empty, one_of, positive, positive_int
+from rb_core.errors import InvalidInput
+from rb_core.hardware import Cloud
+from rb_core.plan import Objective, Policies
+from rb_core.profile import ScalingProfile
+from rb_core.space import METHODS, Method, Space, check_space
+from rb_core.spec import ExperimentSpec
+from rb_core.target import Target
+
+Mode = Literal["max", "min"]
+
+DEFAULT_LAUNCHER = "ddp"
+"""Trains on one slot and on many alike."""
+
+DEFAULT_PROFILING_S = 300.0
+"""Longest time that profiling may take unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measuring:
+    """How to measure a profile.
+
+    Attributes:
+        slots: numbers of slots to measure; none stands for 1, 2, 4, ... as far as the nodes reach.
+        budget_s: limit of the time that measuring takes.
+    """
+
+    slots: tuple[int, ...] = ()
+    budget_s: float = DEFAULT_PROFILING_S
+
+    def __post_init__(self) -> None:
+        for number, slots in enumerate(self.slots):
+            positive_int(f"slots[{number}]", slots)
+        positive("budget_s", self.budget_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """One tuning run, before it is profiled and planned.
+
+    Attributes:
+        target: the training function.
+        space: what its configurations are drawn from.
+        experiment: the stages.
+        cloud: what they may run on.
+        objective: what is wanted.
+        name: for people.
+        metric: name of the score.
+        mode: ``max`` or ``min``.
+        seed: seed of the configurations, the plan's samples and the training.
+        sampling: how configurations are drawn from the space.
+        profile: a profile that is known, or how to measure one.
+        launcher: name of the launcher.
+        storage: folder of the checkpoints; None for one in the run directory.
+        checkpoint_every_s: longest time between two checkpoints within a stage.
+        max_usd: hard limit of the bill, checked before each launch.
+        env: variables for every rank.
+        policies: what may happen before a barrier.
+    """
+
+    target: Target
+    space: Space
+    experiment: ExperimentSpec
+    cloud: Cloud
+    objective: Objective
+    name: str = "run"
+    metric: str = "score"
+    mode: Mode = "max"
+    seed: int = 0
+    sampling: Method = "random"
+    profile: ScalingProfile | Measuring = field(default_factory=Measuring)
+    launcher: str = DEFAULT_LAUNCHER
+    storage: Path | None = None
+    checkpoint_every_s: float = 600.0
+    max_usd: float | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    policies: Policies = field(default_factory=Policies)
+
+    def __post_init__(self) -> None:
+        check_space(self.space)
+        non_empty("name", self.name)
+        non_empty("train.metric", self.metric)
+        one_of("train.mode", self.mode, ("max", "min"))
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise InvalidInput("train.seed", f"must be an integer of at least 0, got {self.seed!r}")
+        one_of("run.sampling", self.sampling, METHODS)
+        positive("run.checkpoint_every_s", self.checkpoint_every_s)
+        if self.max_usd is not None:
+            positive("run.max_usd", self.max_usd)

@@ -1,0 +1,7 @@
+from rb_core.launchers.process import ProcessLauncher
+from rb_core.launching_contract import LauncherContract
+
+
+class TestProcessLauncher(LauncherContract):
+    def make(self, target):
+        return ProcessLauncher(target)

@@ -1,0 +1,361 @@
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rb_core.errors import InvalidInput
+from rb_core.hardware import BillingMode, Latency, Market
+from rb_core.plan import Problem
+from rb_plugins.config.problem import fingerprint, load_problem, problem_table, read_problem
+from rb_plugins.ec2_prices import price_book
+
+MINIMAL = {
+    "experiment": {"stages": [{"trials": 4, "iterations": 10}, {"trials": 2, "iterations": 20}]},
+    "profile": {"iteration_s": {"1": {"mean": 10.0}, "2": {"mean": 6.0, "std": 0.5}}},
+    "cloud": {"instance_types": [{"name": "a", "slots": 2, "usd_per_hour": 3.6}]},
+}
+
+FULL = {
+    "schema": 1,
+    "experiment": {"stages": [{"trials": 64, "iterations": 4}, {"trials": 32, "iterations": 8}]},
+    "profile": {
+        "iteration_s": {"1": {"mean": 60.0, "std": 3.0}, "2": {"mean": 32.3, "std": 1.6}},
+        "start_s": {"mean": 5.0, "std": 0.5},
+        "save_s": {"mean": 1.0, "std": 0.0},
+        "sync_s": 5.0,
+        "trial_cv": 0.05,
+        "spread_penalty": 0.15,
+        "checkpoint_gib": 0.2,
+    },
+    "cloud": {
+        "instance_types": [{"name": "p3.8xlarge", "slots": 4, "usd_per_hour": 12.24, "speed": 1.0}],
+        "max_nodes": 64,
+        "launch_s": {"mean": 30.0, "std": 5.0},
+        "init_s": {"mean": 60.0, "std": 10.0},
+        "billing": {"mode": "per_instance", "granularity_s": 1, "minimum_s": 60},
+        "dataset_gib": 0.0,
+        "transfer_usd_per_gib": 0.0,
+    },
+    "objective": {"deadline_s": 3600, "confidence": 0.95},
+    "policies": {"early_release": False, "prefetch": False, "early_promotion": False},
+}
+
+TOML = """
+[experiment]
+successive_halving = {n = 4, r = 10, R = 30, eta = 2}
+[profile]
+iteration_s = {1 = 10, 2 = {mean = 6.0, std = 0.5}}
+[cloud]
+instance_types = [{name = "a", slots = 2, usd_per_hour = 3.6}]
+[objective]
+deadline_s = "1h30m"
+"""
+
+
+def books(name: str):
+    if name != "ec2":
+        raise InvalidInput("catalog", f"must be ec2, got {name!r}")
+    return price_book()
+
+
+def read(data: object, folder: Path = Path()) -> Problem:
+    return read_problem(data, folder=folder, price_books=books)
+
+
+def changed(path: str, value: object, base: dict = FULL) -> dict:
+    data = copy.deepcopy(base)
+    *parents, last = [int(part) if part.isdigit() and "iteration_s" not in path else part for part in path.split("/")]
+    place = data
+    for part in parents:
+        place = place[part]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    return data
+
+
+def test_defaults_are_filled_in():
+    problem = read(MINIMAL)
+    assert [(s.trials, s.iterations) for s in problem.experiment.chains[0]] == [(4, 10), (2, 20)]
+    assert problem.profile.iteration_s == {1: Latency(mean=10.0), 2: Latency(mean=6.0, std=0.5)}
+    assert problem.profile.start_s == problem.cloud.launch_s == Latency(mean=0.0)
+    assert problem.cloud.max_nodes == 64
+    assert (problem.cloud.billing.granularity_s, problem.cloud.billing.minimum_s) == (1.0, 60.0)
+    assert problem.cloud.instance_types[0].speed == 1.0
+    assert problem.objective is None
+
+
+def test_every_value_of_a_full_file_arrives():
+    problem = read(FULL)
+    assert problem.profile.trial_cv == 0.05
+    assert problem.profile.spread_penalty == 0.15
+    assert problem.profile.checkpoint_gib == 0.2
+    assert problem.cloud.init_s == Latency(mean=60.0, std=10.0)
+    assert problem.cloud.billing.mode is BillingMode.PER_INSTANCE
+    assert problem.objective.deadline_s == 3600
+    assert problem.objective.confidence == 0.95
+
+
+def test_toml_and_json_carry_the_same_schema(tmp_path):
+    (tmp_path / "p.toml").write_text(TOML)
+    problem = load_problem(tmp_path / "p.toml", price_books=books, objective=True)
+    same = {
+        **MINIMAL,
+        "experiment": {"stages": [{"trials": 4, "iterations": 10}, {"trials": 2, "iterations": 10},
+                                  {"trials": 1, "iterations": 10}]},
+        "objective": {"deadline_s": 5400.0},
+    }  # fmt: skip
+    (tmp_path / "p.json").write_text(json.dumps(same))
+    assert load_problem(tmp_path / "p.json", price_books=books) == problem
+
+
+def test_hyperband_makes_chains_and_its_canonical_form_reads_back():
+    problem = read({**MINIMAL, "experiment": {"hyperband": {"R": 81, "eta": 3}}})
+    assert [chain[0].trials for chain in problem.experiment.chains] == [81, 34, 15, 8, 5]
+    assert read(problem_table(problem)) == problem
+
+
+@pytest.mark.parametrize(
+    ("deadline", "seconds"), [(90, 90.0), ("90s", 90.0), ("45m", 2700.0), ("2h", 7200.0), ("1h30m", 5400.0)]
+)
+def test_deadlines_in_seconds_and_in_words(deadline, seconds):
+    assert read(changed("objective/deadline_s", deadline)).objective.deadline_s == seconds
+
+
+def test_a_deadline_in_multiples_of_the_fastest_plan():
+    objective = read(changed("objective/deadline_s", "1.5x")).objective
+    assert (objective.deadline_s, objective.deadline_factor) == (None, 1.5)
+
+
+def test_a_latency_may_be_a_plain_number_and_a_duration_words():
+    problem = read(changed("cloud/launch_s", 30, changed("profile/sync_s", "1m30s")))
+    assert problem.cloud.launch_s == Latency(mean=30.0)
+    assert problem.profile.sync_s == 90.0
+    assert read(changed("cloud/billing/minimum_s", "1m")).cloud.billing.minimum_s == 60.0
+
+
+def test_profile_and_cloud_may_be_files_beside_the_problem(tmp_path):
+    measured = {**FULL["profile"], "schema": 1, "target": "t.py:f", "made": "2026-01-01T00:00:00Z",
+                "measurements": [{"w": 1, "note": None}], "fit": {"a": 1}}  # fmt: skip
+    (tmp_path / "profile.json").write_text(json.dumps(measured))
+    (tmp_path / "cloud.json").write_text(json.dumps(FULL["cloud"]))
+    (tmp_path / "p.json").write_text(json.dumps({**FULL, "profile": "profile.json", "cloud": "cloud.json"}))
+    assert load_problem(tmp_path / "p.json", price_books=books) == read(FULL)
+
+
+def test_an_error_in_a_file_beside_the_problem_names_that_file(tmp_path):
+    (tmp_path / "profile.json").write_text('{"iteration_s": {"1": -1}}')
+    (tmp_path / "p.json").write_text(json.dumps({**FULL, "profile": "profile.json"}))
+    with pytest.raises(InvalidInput) as caught:
+        load_problem(tmp_path / "p.json", price_books=books)
+    assert caught.value.key == "iteration_s.1.mean"
+    assert any("profile.json" in note for note in caught.value.__notes__)
+
+
+def test_a_catalogue_gives_prices_slots_latencies_and_the_billing_rule():
+    cloud = read(
+        {**MINIMAL, "cloud": {"catalog": "ec2", "region": "us-west-2", "market": "spot", "max_nodes": 8,
+                              "instance_types": ["p3.8xlarge", {"name": "g5.xlarge", "speed": 0.6}]}}
+    ).cloud  # fmt: skip
+    assert [(t.name, t.slots, t.usd_per_hour, t.speed, t.market) for t in cloud.instance_types] == [
+        ("p3.8xlarge", 4, 3.0794, 1.0, Market.SPOT),
+        ("g5.xlarge", 1, 0.5134, 0.6, Market.SPOT),
+    ]
+    assert cloud.provider == "ec2"
+    assert cloud.init_s == price_book().init_s
+    assert cloud.max_nodes == 8
+
+
+def test_cpus_per_slot_divides_cpu_types_and_leaves_gpus_alone():
+    cloud = {"catalog": "ec2", "region": "us-east-1", "instance_types": ["c5.4xlarge", "g5.12xlarge"],
+             "cpus_per_slot": 4, "provider": "local"}  # fmt: skip
+    read_back = read({**MINIMAL, "cloud": cloud}).cloud
+    assert [t.slots for t in read_back.instance_types] == [4, 4]
+    assert read_back.provider == "local"
+
+
+@pytest.mark.parametrize(
+    ("cloud", "message"),
+    [
+        ({"catalog": "gcp"}, r"^cloud\.catalog: must be ec2, got 'gcp'"),
+        ({"instance_types": ["p3.8xlarge", "p9"]}, r"^cloud\.instance_types\[1\]: 'p9' is not in the ec2 price book"),
+        ({"region": "eu-west-1"}, r"^cloud\.instance_types\[0\]: .*no on_demand price in 'eu-west-1'"),
+        ({"market": "auction"}, r"^cloud\.market: must be one of 'on_demand' or 'spot', got 'auction'"),
+        ({"instance_types": [{"name": "p3.8xlarge", "slots": 9}]}, r"^cloud\.instance_types\[0\]\.slots: is not a"),
+        ({"instance_types": ["c5.large"], "cpus_per_slot": 4}, r"^cloud\.instance_types\[0\]: must be a positive int"),
+    ],
+)
+def test_a_catalogue_reference_that_is_wrong(cloud, message):
+    reference = {"catalog": "ec2", "region": "us-west-2", "instance_types": ["p3.8xlarge"], **cloud}
+    if cloud.get("cpus_per_slot"):
+        reference["region"] = "us-east-1"
+    with pytest.raises(InvalidInput, match=message):
+        read({**MINIMAL, "cloud": reference})
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("experiment/stages/1/trials", 0, "experiment.stages[1].trials: must be a positive integer, got 0"),
+        ("experiment/stages/1/trials", "3", "experiment.stages[1].trials: must be an integer, got '3'"),
+        ("experiment/stages/1/trials", True, "experiment.stages[1].trials: must be an integer, got True"),
+        ("experiment/stages/1/trials", 2.0, "experiment.stages[1].trials: must be an integer, got 2.0"),
+        ("experiment/stages/1/trials", 65,
+         "experiment.stages[1].trials: must not exceed the 64 trials of the stage before, got 65"),
+        ("experiment/stages/1/trials", ..., "experiment.stages[1].trials: is required"),
+        ("experiment/stages/1/trails", 3,
+         "experiment.stages[1].trails: is not a known key; did you mean trials? known: trials, iterations"),
+        ("experiment/stages/1", 3, "experiment.stages[1]: must be an object with keys, got 3"),
+        ("experiment/stages", [], "experiment.stages: must hold at least one stage"),
+        ("experiment/hyperband", {"R": 81, "eta": 3},
+         "experiment: must hold exactly one of stages, successive_halving, hyperband and chains, "
+         "got stages and hyperband"),
+        ("experiment", {}, "experiment: must hold exactly one of stages, successive_halving, hyperband and chains, "
+         "got none"),
+        ("experiment", {"successive_halving": {"n": 4, "r": 8, "R": 4, "eta": 2}},
+         "experiment.successive_halving.r: must not exceed R (4), got 8"),
+        ("experiment", {"successive_halving": {"n": 4, "r": 1, "R": 4, "eta": 1}},
+         "experiment.successive_halving.eta: must be an integer of at least 2, got 1"),
+        ("experiment", {"successive_halving": {"n": 4, "r": 1, "R": 4, "eta": 2, "rungs": "odd"}},
+         "experiment.successive_halving.rungs: must be one of 'cumulative' or 'incremental', got 'odd'"),
+        ("experiment", {"hyperband": {"R": 10**9, "eta": 2}},
+         "experiment.hyperband: gives stages that cannot be run: trials: must be at most 1000000, got 536870912"),
+        ("profile", ..., "profile: is required"),
+        ("profile/iteration_s", {}, "profile.iteration_s: must hold the latency of at least one number of slots"),
+        ("profile/iteration_s/0", 3, "profile.iteration_s.0: must be a number of slots, such as 1 or 2"),
+        ("profile/iteration_s/01", 3, "profile.iteration_s.01: must be a number of slots, such as 1 or 2"),
+        ("profile/iteration_s/1/mean", 0,
+         "profile.iteration_s.1.mean: must be a finite number above 0, got 0.0"),
+        ("profile/iteration_s/1/std", -1,
+         "profile.iteration_s.1.std: must be a finite number of at least 0, got -1.0"),
+        ("profile/start_s/mean", "soon", "profile.start_s.mean: must be seconds or a duration such as "
+         "\"90s\", \"45m\", \"2h\" or \"1h30m\", got 'soon'"),
+        ("profile/start_s", True, "profile.start_s: must be an object with keys, got True"),
+        ("profile/trial_cv", -0.1, "profile.trial_cv: must be a finite number of at least 0, got -0.1"),
+        ("cloud/instance_types/0/slots", 0, "cloud.instance_types[0].slots: must be a positive integer, got 0"),
+        ("cloud/instance_types/0/usd_per_hour", ..., "cloud.instance_types[0].usd_per_hour: is required"),
+        ("cloud/instance_types/0/name", " ", "cloud.instance_types[0].name: must be a non-empty string, got ' '"),
+        ("cloud/instance_types", {}, "cloud.instance_types: must be a list, got {}"),
+        ("cloud/instance_types", [], "cloud.instance_types: must name at least one instance type"),
+        ("cloud/max_nodes", 1.5, "cloud.max_nodes: must be an integer, got 1.5"),
+        ("cloud/billing/mode", "weekly",
+         "cloud.billing.mode: must be one of 'per_instance' or 'per_function', got 'weekly'"),
+        ("cloud/billing/granularity_s", 0, "cloud.billing.granularity_s: must be a finite number above 0, got 0.0"),
+        ("objective/deadline_s", -1, "objective.deadline_s: must be a finite number above 0, got -1"),
+        ("objective/deadline_s", "0.5x",
+         "objective.deadline_s: must be at least 1 times the fastest plan's time, got 0.5x"),
+        ("objective/deadline_s", "90",
+         "objective.deadline_s: must be seconds or a duration such as \"90s\", \"45m\", \"2h\" or \"1h30m\", "
+         "or a multiple of the fastest plan's expected time such as \"1.5x\", got '90'"),
+        ("objective/budget_usd", 3,
+         "objective: must set exactly one of deadline_s and budget_usd, got deadline_s and budget_usd"),
+        ("objective/confidence", 1, "objective.confidence: must be a number from 0.5 to 0.999, got 1.0"),
+        ("policies/prefetch", True,
+         "policies.prefetch: is not supported by this version; leave it out or set it to false"),
+        ("policies/prefetch", 0, "policies.prefetch: must be true or false, got 0"),
+        ("speed", 3, "speed: is not a known key; known: experiment, profile, cloud, objective, policies"),
+        ("schema", 2, "schema: must be 1, the one version that this release knows, got 2"),
+        ("schema", True, "schema: must be 1, the one version that this release knows, got True"),
+    ],
+)  # fmt: skip
+def test_an_error_names_path_limit_and_value(path, value, message):
+    with pytest.raises(InvalidInput) as caught:
+        read(changed(path, value))
+    assert str(caught.value) == message
+
+
+def test_planning_needs_an_objective(tmp_path):
+    (tmp_path / "p.json").write_text(json.dumps(MINIMAL))
+    with pytest.raises(InvalidInput, match=r"^objective: is required to plan"):
+        load_problem(tmp_path / "p.json", price_books=books, objective=True)
+    assert load_problem(tmp_path / "p.json", price_books=books) == read(MINIMAL)
+
+
+def test_the_fingerprint_is_of_the_meaning_not_of_the_spelling():
+    spelt = changed("objective/deadline_s", "1h", changed("cloud/launch_s", {"std": 5, "mean": 30}))
+    spelt = dict(reversed(spelt.items()))
+    del spelt["policies"], spelt["schema"]
+    assert fingerprint(read(spelt)) == fingerprint(read(FULL))
+    assert len(fingerprint(read(FULL))) == 64
+
+
+PATHS = [
+    "experiment", "experiment/stages", "experiment/stages/0", "experiment/stages/1/trials",
+    "experiment/stages/1/iterations", "profile", "profile/iteration_s", "profile/iteration_s/1",
+    "profile/iteration_s/2/mean", "profile/iteration_s/2/std", "profile/start_s", "profile/start_s/mean",
+    "profile/sync_s", "profile/trial_cv", "profile/spread_penalty", "profile/checkpoint_gib", "cloud",
+    "cloud/instance_types", "cloud/instance_types/0", "cloud/instance_types/0/name",
+    "cloud/instance_types/0/slots", "cloud/instance_types/0/usd_per_hour", "cloud/instance_types/0/speed",
+    "cloud/max_nodes", "cloud/launch_s", "cloud/init_s/std", "cloud/billing", "cloud/billing/mode",
+    "cloud/billing/granularity_s", "cloud/billing/minimum_s", "cloud/dataset_gib",
+    "cloud/transfer_usd_per_gib", "objective", "objective/deadline_s", "objective/confidence", "policies",
+    "policies/prefetch", "schema",
+]  # fmt: skip
+
+REQUIRED = {
+    "experiment", "experiment/stages", "experiment/stages/1/trials", "experiment/stages/1/iterations", "profile",
+    "profile/iteration_s", "profile/iteration_s/2/mean", "profile/start_s/mean", "cloud", "cloud/instance_types",
+    "cloud/instance_types/0/name", "cloud/instance_types/0/slots", "cloud/instance_types/0/usd_per_hour",
+    "objective/deadline_s",
+}  # fmt: skip
+
+WRONG = [None, True, "", "x", [], [1], {"zz": 1}, -1, -0.5, float("nan"), float("inf"), 10**400, "\ud800", 1e308]
+"""Values of which each is wrong at nearly every place; a place where one is right must keep it."""
+
+
+def load(data: object, folder: Path) -> Problem:
+    (folder / "mutant.json").write_text(json.dumps(data))
+    return load_problem(folder / "mutant.json", price_books=books)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("mutants")
+
+
+@settings(max_examples=300, deadline=None)
+@given(path=st.sampled_from(PATHS), value=st.sampled_from(WRONG) | st.floats() | st.text(max_size=3) | st.integers())
+def test_a_retyped_or_out_of_range_value_is_refused_or_kept(folder, path, value):
+    problem = refused = None
+    try:
+        problem = load(changed(path, value), folder)
+    except InvalidInput as error:
+        refused = error.key
+    if problem is None:
+        assert refused.startswith(path.split("/")[0]) or "mutant.json" in refused
+    else:
+        assert _at(problem_table(problem), path) == _meaning(path, value)
+
+
+@settings(max_examples=100, deadline=None)
+@given(path=st.sampled_from([path for path in PATHS if not path.split("/")[-1].isdigit()]))
+def test_a_dropped_key_is_refused_where_it_is_required_and_a_renamed_one_everywhere(folder, path):
+    dropped = changed(path, ...)
+    if path in REQUIRED:
+        with pytest.raises(InvalidInput):
+            load(dropped, folder)
+    else:
+        load(dropped, folder)
+    with pytest.raises(InvalidInput):
+        load(changed(f"{path}_x", 1, dropped), folder)
+
+
+def _at(table: object, path: str) -> object:
+    for part in path.split("/"):
+        if part not in table if isinstance(table, dict) else False:
+            return None
+        table = table[int(part)] if isinstance(table, list) else table[part]
+    return table
+
+
+def _meaning(path: str, value: object) -> object:
+    """What the canonical form holds where a file says `value`, a value that was accepted."""
+    if path in ("cloud/launch_s", "profile/start_s", "profile/iteration_s/1"):
+        return {"mean": float(value), "std": 0.0}
+    return value
