@@ -115,7 +115,7 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
         payload = torch.load(checkpoint, weights_only=True, map_location="cpu")
     except OSError as error:
         raise UnusableCheckpoint(f"checkpoint {checkpoint} could not be read: {error.strerror}") from error
-    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
+    except Exception as error:  # damaged bytes can make torch raise anything
         raise UnusableCheckpoint(
             f"checkpoint {checkpoint} is damaged or not one of ours ({_first_line(error)}); "
             "start the trial again from an earlier one"
@@ -168,7 +168,9 @@ def _temporary(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _remove_hidden(folder: Path) -> None:
-    for path in folder.glob(".iteration-*"):
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if not path.name.startswith(".iteration-"):
+            continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rb_core.errors import LeakedNodes
+from rb_core.errors import LeakedNodes, UnusableLog
 from rb_core.events import NodeLost, NodeReady, NodeReleased, NodeRequested, NodeRunning
 from rb_core.hardware import InstanceType
 from rb_core.journal import Journal
@@ -186,11 +186,17 @@ class Cluster:
             "slots": instance_type.slots,
             "usd_per_hour": instance_type.usd_per_hour,
         }
-        self._journal.write_all(NodeRequested, [{"node": node.name, **row} for node in nodes])
-        for node in nodes:
-            self._requested[node.name] = node
-            self._ever.add(node.name)
-        self._provider.launch([node.name for node in nodes], instance_type, run=self._run)
+        names = [node.name for node in nodes]
+        # Held before they are logged: an interrupt at any point then finds them and gives them back.
+        self._ever.update(names)
+        self._requested.update(zip(names, nodes, strict=True))
+        try:
+            self._journal.write_all(NodeRequested, [{"node": name, **row} for name in names])
+        except UnusableLog:
+            for name in names:
+                self._forget(name)
+            raise
+        self._provider.launch(names, instance_type, run=self._run)
 
     def _forget(self, name: str) -> None:
         self._usable.pop(name, None)

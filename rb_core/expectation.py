@@ -74,6 +74,7 @@ class ExpectedModel:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
+        self.stage_times: dict = {}
         self._draws: dict[tuple[int, int, int, float], np.ndarray] = {}
         self.stage_moments = lru_cache(maxsize=None)(self._stage_moments)
 

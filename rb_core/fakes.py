@@ -30,6 +30,8 @@ class FakeProvider:
     """Any number of nodes on a clock, with constant latencies and books of its own.
 
     Attributes:
+        launch_s: from the request to running, of the nodes requested from now on.
+        init_s: from running to ready, of the nodes that begin to run from now on.
         books: every node that was ever requested, by name.
         most_held: the largest number held at one time.
         refuse: when not empty, the next launch fails with this text.
@@ -48,8 +50,8 @@ class FakeProvider:
         self._held: set[str] = set()
         self._clock = clock
         self._inbox = inbox
-        self._launch_s = launch_s
-        self._init_s = init_s
+        self.launch_s = launch_s
+        self.init_s = init_s
 
     def check(self, cloud: Cloud) -> None:
         """Serves every cloud."""
@@ -66,7 +68,7 @@ class FakeProvider:
             node = FakeNode(name=name, instance_type=instance_type, run=run, requested_s=now_s)
             self.books[name] = node
             self._held.add(name)
-            running_s = now_s + self._launch_s
+            running_s = now_s + self.launch_s
             node.timers.append(self._clock.call_at(running_s, partial(self._runs, node)))
         self.most_held = max(self.most_held, len(self._held))
 
@@ -104,7 +106,7 @@ class FakeProvider:
     def _runs(self, node: FakeNode) -> None:
         node.running_s = self._clock.now()
         self._inbox.put(NodeNotice(node=node.name, kind="running"))
-        node.timers.append(self._clock.call_at(node.running_s + self._init_s, partial(self._joins, node)))
+        node.timers.append(self._clock.call_at(node.running_s + self.init_s, partial(self._joins, node)))
 
     def _joins(self, node: FakeNode) -> None:
         node.ready_s = self._clock.now()

@@ -93,6 +93,7 @@ class _Nodes:
         self._running_s = _array(self._running(node, committed) for node in nodes)
         self._released_s = _array(at_s if node.released_s is None else node.released_s for node in nodes)
         self._lanes = np.array([node.lane for node in nodes])
+        self._running_in = np.array([-1 if node.running_in is None else node.running_in for node in nodes])
         self._released_in = np.array([self._last_stage(node) for node in nodes])
         trained = {node.node: node.trained_s for node in nodes}
         for training in state.training.values():
@@ -116,8 +117,7 @@ class _Nodes:
         """One stage's part of the bill."""
         mine = self._lanes == stage.lane
         begins_s, ends_s = self._span(index, stage)
-        began = mine & (self._running_s >= begins_s) & (self._running_s < ends_s)
-        data_usd = float(self._data_usd[began].sum())
+        data_usd = float(self._data_usd[self._running_in == index].sum())
         trained_slot_s = stage.trained_slot_s + sum(
             max(0.0, self._at_s - t.start_s) * t.slots for t in self._state.training.values() if t.stage == index
         )

@@ -30,6 +30,7 @@ class ShardedLoader(DataLoader[Any]):
         self._share = share
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        self._batches.next_pass()
         for step, batch in enumerate(super().__iter__()):
             self._share.fraction = self._batches.fraction(step)
             yield batch

@@ -127,7 +127,8 @@ class Slot:
 class Provider(Protocol):
     """Rents and returns nodes. The engine chooses the names, so that every call can be repeated.
 
-    Notices: a launched node becomes ``running``, then ``ready``; or ``lost`` at any time.
+    Notices go into the inbox that the provider was made with, which is the engine's: a launched node becomes
+    ``running``, then ``ready``; or ``lost`` at any time. Each is said once; nothing is said of released nodes.
     """
 
     name: str

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rb_core.ledger import Ledger
 from rb_core.plan import AllocationPlan, Problem
+from rb_core.profile import ScalingProfile
 from rb_core.simulate import Estimate
 from rb_core.state import RunState, TrialPhase
 
@@ -56,21 +57,43 @@ def summary(values: NDArray[np.float64]) -> dict[str, float]:
     }
 
 
-def duration(seconds: float) -> str:
+def duration(time_s: float) -> str:
     """A length of time for people: ``8.4 s``, ``12 min 05 s``, ``3 h 07 min``."""
-    if seconds < 99.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    if time_s < 99.95:
+        return f"{time_s:.1f} s"
+    minutes, rest = divmod(round(time_s), 60)
     if minutes < 100:
         return f"{minutes} min {rest:02d} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
+    hours, minutes = divmod(round(time_s / 60), 60)
     return f"{hours} h {minutes:02d} min"
+
+
+def seconds(value: float) -> str:
+    """A short time for people, to three digits: ``0.0312 s``."""
+    return f"{value:.3g} s" if value < 99.95 else duration(value)
 
 
 def money(usd: float) -> str:
     """An amount for people, never rounded to nothing: ``12.40 usd``, ``0.0031 usd``."""
     digits = 2 if usd >= 10 or usd == 0 else 3 if usd >= 1 else 4 if usd >= 0.01 else 6
     return f"{usd:.{digits}f} usd"
+
+
+def profile_table(profile: ScalingProfile) -> Table:
+    """How a training function scales."""
+    first = next(iter(profile.iteration_s.values())).mean
+    rows = tuple(
+        (str(slots), seconds(latency.mean), seconds(latency.std), f"{first / latency.mean:.2f}x")
+        for slots, latency in profile.iteration_s.items()
+    )
+    return Table(
+        title=(
+            f"Profile: a trial starts in {seconds(profile.start_s.mean)}, saves in {seconds(profile.save_s.mean)}; "
+            f"speed differs by {profile.trial_cv:.1%} between configurations"
+        ),
+        columns=("slots/trial", "iteration", "std", "speed"),
+        rows=rows,
+    )
 
 
 def plan_table(problem: Problem, plan: AllocationPlan, estimate: Estimate) -> Table:

@@ -17,7 +17,7 @@ class ShardedBatches:
     """The batches of one rank, as lists of indices: step k of a pass takes ``permutation[k*B:(k+1)*B]``, and of it
     rank r takes ``[r::w]``.
 
-    A pass is one `iter()`. Its permutation follows from the seed, the iteration of the trial in which the pass
+    A pass begins with `next_pass`. Its permutation follows from the seed, the iteration of the trial in which the pass
     begins, and how many passes began in that iteration before; so it is the same on every rank, at any world size,
     and after a resumption. A rank whose share of a batch is empty gets the batch's first sample as a stand-in.
 
@@ -55,7 +55,7 @@ class ShardedBatches:
         self._drop_last = drop_last
         self._seed = seed
         self._iteration = iteration
-        self._last_pass = (-1, -1)
+        self._pass: tuple[int, int] | None = None
         if drop_last and size < global_batch_size:
             raise InvalidInput(
                 "global_batch_size",
@@ -67,11 +67,15 @@ class ShardedBatches:
         full = self._size // self._batch
         return full if self._drop_last or self._size % self._batch == 0 else full + 1
 
-    def __iter__(self) -> Iterator[list[int]]:
+    def next_pass(self) -> None:
+        """Begin a pass. Apart from `iter()`, which torch's DataLoader calls twice when it has processes."""
         iteration = self._iteration()
-        passes = self._last_pass[1] + 1 if self._last_pass[0] == iteration else 0
-        self._last_pass = (iteration, passes)
-        return self._one_pass(iteration, passes)
+        before = self._pass
+        passes = before[1] + 1 if before is not None and before[0] == iteration else 0
+        self._pass = (iteration, passes)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return self._one_pass(*(self._pass or (self._iteration(), 0)))
 
     def fraction(self, step: int) -> float:
         """This rank's share of the step's global batch, from 0 to 1."""

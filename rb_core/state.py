@@ -101,6 +101,7 @@ class NodeState:
         usd_per_hour: price of it.
         requested_s: when it was asked for.
         running_s: when it began to run, and to be billed.
+        running_in: index in `RunState.stages` of the stage in which it did.
         ready_s: when it could hold trials.
         released_s: when it was given back, or lost.
         released_in: index in `RunState.stages` of the stage at whose end, or in which, it was released.
@@ -115,6 +116,7 @@ class NodeState:
     usd_per_hour: float
     requested_s: float
     running_s: float | None = None
+    running_in: int | None = None
     ready_s: float | None = None
     released_s: float | None = None
     released_in: int | None = None
@@ -270,11 +272,14 @@ def apply(state: RunState, event: Event) -> RunState:
         case events.NodeRequested():
             _requested(state, event)
         case events.NodeRunning():
-            state.nodes[event.node].running_s = event.t_s
+            node = state.nodes[event.node]
+            node.running_s, node.running_in = event.t_s, state.current.get(node.lane)
         case events.NodeReady():
             state.nodes[event.node].ready_s = event.t_s
         case events.NodeReleased():
-            _released(state, state.nodes[event.node], event.t_s)
+            # An interrupt may come before the request is written, and the release is written in any case.
+            if event.node in state.nodes:
+                _released(state, state.nodes[event.node], event.t_s)
         case events.NodeLost():
             _lost(state, event)
         case events.StageStarted():

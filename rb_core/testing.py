@@ -15,9 +15,18 @@ from collections.abc import Sequence
 from rb_core.clock import ManualClock
 from rb_core.fakes import FakeHandle, FakeLauncher, FakeNode, FakeProvider, FakeTraining
 from rb_core.hardware import InstanceType
+from rb_core.launching_contract import LauncherContract
 from rb_core.ports import Clock, Inbox, NodeNotice, Provider
 
-__all__ = ["FakeHandle", "FakeLauncher", "FakeNode", "FakeProvider", "FakeTraining", "ProviderContract"]
+__all__ = [
+    "FakeHandle",
+    "FakeLauncher",
+    "FakeNode",
+    "FakeProvider",
+    "FakeTraining",
+    "LauncherContract",
+    "ProviderContract",
+]
 
 
 class ProviderContract(ABC):

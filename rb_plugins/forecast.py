@@ -92,8 +92,8 @@ def forecast(
         InvalidInput: no such planner, no objective, or a number out of its limits.
         NoFeasiblePlan: the planner finds nothing that meets the objective.
     """
-    positive_int("--samples", samples)
-    chosen = planners.choose(planner, key="--planner")
+    positive_int("samples", samples)
+    chosen = planners.choose(planner, key="planner")
     resolved = resolve(problem)
     plan = chosen().plan(resolved, np.random.default_rng(seed))
     plan.check_fits(problem.experiment)

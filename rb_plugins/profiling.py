@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rb_core.errors import InvalidInput, LaunchFailure, LeakedNodes
@@ -13,13 +14,54 @@ from rb_core.hardware import Cloud
 from rb_core.measurement import MeasuredProfile
 from rb_core.placement import divides
 from rb_core.ports import Clock, Inbox, NodeNotice, Provider, Slot
+from rb_core.target import Target
 from rb_plugins.config.profile import profile_table
-from rb_plugins.tuning import Measuring
+from rb_plugins.tuning import Measuring, Tuning
 
 MOST_CONFIGS = 8
 """Configurations that are offered to the profiler; more tell little about the spread between them."""
 
-_log = logging.getLogger(__name__)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRequest:
+    """What is to be measured.
+
+    Attributes:
+        target: the training function.
+        launcher: name of the launcher.
+        cloud: where; its first instance type is measured.
+        configs: configurations to try, most telling first.
+        measuring: on how many slots, and for how long.
+        seed: seed of the training.
+        max_iterations: iterations of a trial that is never stopped.
+        env: variables for every rank.
+        storage: where the checkpoints of the run will be; the system's temporary folder when None.
+    """
+
+    target: Target
+    launcher: str
+    cloud: Cloud
+    configs: tuple[Mapping[str, Any], ...]
+    measuring: Measuring
+    seed: int = 0
+    max_iterations: int = 1
+    env: Mapping[str, str] = field(default_factory=dict)
+    storage: Path | None = None
+
+
+def profile_request(tuning: Tuning, measuring: Measuring, configs: tuple[Mapping[str, Any], ...]) -> ProfileRequest:
+    """What is to be measured before a run, with some of its own configurations."""
+    return ProfileRequest(
+        target=tuning.target,
+        launcher=tuning.launcher,
+        cloud=tuning.cloud,
+        configs=configs[:MOST_CONFIGS],
+        measuring=measuring,
+        seed=tuning.seed,
+        max_iterations=max(sum(stage.iterations for stage in chain) for chain in tuning.experiment.chains),
+        env=tuning.env,
+        storage=tuning.storage,
+    )
 
 
 def sizes(measuring: Measuring, cloud: Cloud) -> tuple[int, ...]:

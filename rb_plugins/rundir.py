@@ -57,6 +57,14 @@ class RunDirectory:
         """Folder of the checkpoints, unless the run names another."""
         return self.path / "checkpoints"
 
+    @property
+    def began(self) -> bool:
+        """Whether anything is in the event log."""
+        try:
+            return self.events.stat().st_size > 0
+        except OSError:
+            return False
+
     @classmethod
     def create(cls, home: Path, name: str, utc: datetime) -> RunDirectory:
         """A new, empty one.
@@ -116,6 +124,14 @@ class RunDirectory:
         except (OSError, ValueError):
             return {}
         return table if isinstance(table, dict) else {}
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder with its parents. Raises `InvalidInput` when it cannot be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput("run.storage", f"{path} cannot be made: {error.strerror}") from None
 
 
 def write_json(path: Path, table: Mapping[str, Any]) -> None:

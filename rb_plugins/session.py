@@ -32,9 +32,9 @@ from rb_plugins.config.tuning import load_tuning
 from rb_plugins.forecast import DEFAULT_PLANNER, DEFAULT_SAMPLES, Forecast, forecast
 from rb_plugins.manager import Manager, make_manager
 from rb_plugins.outcome import Outcome, read_outcome
-from rb_plugins.profiling import MOST_CONFIGS, measured_table, rented, sizes
-from rb_plugins.rundir import RunDirectory, home
-from rb_plugins.tuning import Measuring, Tuning
+from rb_plugins.profiling import ProfileRequest, measured_table, profile_request, rented, sizes
+from rb_plugins.rundir import RunDirectory, home, make_folder
+from rb_plugins.tuning import Tuning
 
 PATIENCE = 10.0
 """A trial that says nothing for so many times the longest step that is expected of it is taken to hang."""
@@ -58,7 +58,7 @@ class Session:
         """
         self.manager = make_manager() if manager is None else manager
         self.directory = home() if directory is None else directory
-        self._clock = SystemClock() if clock is None else clock
+        self.clock = SystemClock() if clock is None else clock
 
     def price_book(self, name: str) -> PriceBook:
         """The price book of a catalogue. Raises `InvalidInput` when there is none of that name."""
@@ -99,16 +99,28 @@ class Session:
         """
         target = Target.parse(train) if isinstance(train, str) else Target.of(train)
         tuning = Tuning(target=target, space=space, experiment=experiment, cloud=cloud, objective=objective, **options)
-        with self.launcher(tuning) as launcher:
+        self.check(tuning, planner=planner)
+        with self.launcher(tuning.launcher, tuning.target) as launcher:
             measured = self.profile(tuning, launcher)
             planned = self.plan(self.problem(tuning, measured), planner=planner, seed=tuning.seed)
-            self.veto(planned)
-            return self.run(tuning, planned, launcher, measured=measured)
+            self.veto(planned, max_usd=tuning.max_usd)
+            return self.run(tuning, planned, launcher, directory=self.create(tuning, planned, measured))
 
-    def launcher(self, tuning: Tuning) -> Launcher:
-        """The launcher of a run, not entered yet. Raises `InvalidInput` when there is none of that name."""
-        factory = self.manager.launchers().choose(tuning.launcher, key="run.launcher")
-        return factory(target=tuning.target, clock=self._clock)
+    def launcher(self, name: str, target: Target) -> Launcher:
+        """The launcher of that name, not entered yet. Raises `InvalidInput` when there is none."""
+        factory = self.manager.launchers().choose(name, key="run.launcher")
+        return factory(target=target, clock=self.clock)
+
+    def check(self, tuning: Tuning, *, planner: str = DEFAULT_PLANNER) -> None:
+        """See to it that every name is known and the provider can serve, before anything is started.
+
+        Raises:
+            InvalidInput: the first thing that does not fit.
+        """
+        self.manager.planners().choose(planner, key="planner")
+        self.manager.launchers().choose(tuning.launcher, key="run.launcher")
+        self._provider(tuning.cloud, self.clock.inbox()).close()
+        self.configs(tuning)
 
     def profile(self, tuning: Tuning, launcher: Launcher) -> MeasuredProfile | ScalingProfile:
         """The profile that the run names, that a plugin knows, or that is measured now.
@@ -118,6 +130,23 @@ class Session:
             launcher: entered.
 
         Raises:
+            RubberBandError: as `measure`.
+        """
+        if isinstance(tuning.profile, ScalingProfile):
+            return tuning.profile
+        known = self.manager.profile(tuning.experiment, tuning.cloud.instance_types[0])
+        if known is not None:
+            return known
+        return self.measure(profile_request(tuning, tuning.profile, self.configs(tuning)), launcher)
+
+    def measure(self, request: ProfileRequest, launcher: Launcher) -> MeasuredProfile:
+        """Measure how a training function scales.
+
+        Args:
+            request: what and where.
+            launcher: of that function, entered.
+
+        Raises:
             InvalidInput: what is to be measured does not fit the cloud.
             TrialFailure: the training function fails.
             UnusableProfile: no usable profile came of it.
@@ -125,33 +154,30 @@ class Session:
         """
         from rb_core.profiler import profile
 
-        if isinstance(tuning.profile, ScalingProfile):
-            return tuning.profile
-        known = self.manager.profile(tuning.experiment, tuning.cloud.instance_types[0])
-        if known is not None:
-            return known
-        inbox = self._clock.inbox()
-        widths = sizes(tuning.profile, tuning.cloud)
+        inbox = self.clock.inbox()
+        widths = sizes(request.measuring, request.cloud)
         run = f"profile-{os.getpid()}"
+        if request.storage is not None:
+            make_folder(request.storage)
         with (
-            closing(self._provider(tuning.cloud, inbox)) as provider,
-            rented(provider, tuning.cloud, self._clock, inbox, run=run, largest=max(widths)) as slots,
+            closing(self._provider(request.cloud, inbox)) as provider,
+            rented(provider, request.cloud, self.clock, inbox, run=run, largest=max(widths)) as slots,
         ):
             try:
                 return profile(
                     launcher,
-                    self._clock,
-                    configs=self.configs(tuning)[:MOST_CONFIGS],
+                    self.clock,
+                    configs=request.configs,
                     slots=slots,
                     sizes=widths,
-                    budget_s=tuning.profile.budget_s,
-                    folder=tuning.storage,
-                    seed=tuning.seed,
-                    max_iterations=max(sum(s.iterations for s in chain) for chain in tuning.experiment.chains),
-                    env=tuning.env,
+                    budget_s=request.measuring.budget_s,
+                    folder=request.storage,
+                    seed=request.seed,
+                    max_iterations=request.max_iterations,
+                    env=request.env,
                 )
             except InvalidInput as error:
-                raise error.under("profile") if error.key in ("slots", "budget_s") else error from None
+                raise (error.under("profile") if error.key == "slots" else error) from None
 
     def configs(self, tuning: Tuning) -> tuple[dict[str, Any], ...]:
         """One configuration for each trial of the run; equal seeds give equal ones."""
@@ -191,13 +217,34 @@ class Session:
             raise BudgetExceeded(max_usd=max_usd, needed_usd=planned.expected[1], step="the plan")
         self.manager.veto(planned.problem.experiment, planned.plan, planned.estimate)
 
+    def create(
+        self, tuning: Tuning, planned: Forecast, measured: MeasuredProfile | ScalingProfile | None = None
+    ) -> RunDirectory:
+        """A directory for a run, with what it was asked and promised.
+
+        Args:
+            tuning: the run.
+            planned: its plan.
+            measured: the profile, kept where it was measured for this run.
+
+        Raises:
+            UnusableLog: it cannot be made.
+        """
+        directory = RunDirectory.create(self.directory, tuning.name, self.clock.utc())
+        directory.write("problem.json", problem_table(planned.problem))
+        directory.write("plan.json", planned.table())
+        if isinstance(measured, MeasuredProfile):
+            made = self.clock.utc().isoformat(timespec="seconds")
+            directory.write("profile.json", measured_table(measured, target=tuning.target.name, made=made))
+        return directory
+
     def run(
         self,
         tuning: Tuning,
         planned: Forecast,
         launcher: Launcher,
         *,
-        measured: MeasuredProfile | ScalingProfile | None = None,
+        directory: RunDirectory,
         observers: Sequence[Callable[[Event], None]] = (),
     ) -> Outcome:
         """Run a plan to its end; everything is given back when this returns or raises.
@@ -206,25 +253,19 @@ class Session:
             tuning: the run.
             planned: its plan.
             launcher: of the run; left by the engine when the run is over.
-            measured: the profile, to be kept with the run.
+            directory: of the run, as `create` made it.
             observers: told each event after it was written.
 
         Raises:
             RubberBandError: as `rb_core.engine.Engine.run`.
         """
-        directory = RunDirectory.create(self.directory, tuning.name, self._clock.utc())
-        directory.write("problem.json", problem_table(planned.problem))
-        directory.write("plan.json", planned.table())
-        if isinstance(measured, MeasuredProfile):
-            made = self._clock.utc().isoformat(timespec="seconds")
-            directory.write("profile.json", measured_table(measured, target=tuning.target.name, made=made))
-        inbox = self._clock.inbox()
+        inbox = self.clock.inbox()
         request = self._request(tuning, planned, directory)
         with closing(self._provider(tuning.cloud, inbox)) as provider, EventLog(directory.events) as log:
             engine = Engine(
                 provider=provider,
                 launcher=launcher,
-                clock=self._clock,
+                clock=self.clock,
                 inbox=inbox,
                 log=log,
                 observers=[*observers, *self.manager.observers()],
@@ -233,7 +274,7 @@ class Session:
             try:
                 engine.run(request)
             finally:
-                if directory.events.stat().st_size:
+                if directory.began:
                     directory.write("outcome.json", read_outcome(directory).table())
         return read_outcome(directory)
 
@@ -243,7 +284,7 @@ class Session:
 
     def _provider(self, cloud: Cloud, inbox: Inbox) -> Provider:
         factory = self.manager.providers().choose(cloud.provider, key="cloud.provider")
-        provider = factory(cloud=cloud, clock=self._clock, inbox=inbox)
+        provider = factory(cloud=cloud, clock=self.clock, inbox=inbox)
         provider.check(cloud)
         return provider
 
@@ -289,6 +330,3 @@ def _environment() -> dict[str, str]:
         "cores": str(len(os.sched_getaffinity(0))),
         **versions,
     }
-
-
-__all__ = ["Measuring", "Session", "Tuning"]

@@ -44,6 +44,11 @@ class DdpLauncher:
         """End every process."""
         self._processes.__exit__(*exc)
 
+    @property
+    def server_pid(self) -> int | None:
+        """The fork-server's process, while it runs."""
+        return self._processes.server_pid
+
     def start(self, run: TrialRun, inbox: Inbox) -> WatchedTrial:
         """Start the ranks; see `ProcessLauncher`."""
         return self._processes.start(run, inbox)

@@ -19,6 +19,7 @@ from rb_core.frames import receive_frame, receive_frame_with_descriptors, send_f
 from rb_core.launchers import linux
 from rb_core.launchers.order import Ended, Failure, Order, Preparation, Prepared
 from rb_core.launchers.warden import guard
+from rb_core.randomness import capture, from_bytes, to_bytes
 from rb_core.target import Target, TrainingFunction
 
 
@@ -51,12 +52,14 @@ def prepare(preparation: Preparation) -> tuple[Prepared, Target | TrainingFuncti
     """Import the modules, and the target if that is asked for and does no harm."""
     for name in preparation.modules:
         importlib.import_module(name)
-    if not preparation.preload:
-        return Prepared(), preparation.target
     if "torch" in sys.modules:
         import torch
 
         torch.set_num_threads(1)
+        # What torch does when it first saves and loads is done once here, not in every rank.
+        from_bytes(to_bytes(capture()))
+    if not preparation.preload:
+        return Prepared(), preparation.target
     before = linux.thread_count()
     try:
         function = preparation.target.load()

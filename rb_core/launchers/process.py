@@ -79,6 +79,11 @@ class ProcessLauncher:
             self._server.close()
             self._server = None
 
+    @property
+    def server_pid(self) -> int | None:
+        """The fork-server's process, while it runs."""
+        return None if self._server is None else self._server.pid
+
     def start(self, run: TrialRun, inbox: Inbox) -> WatchedTrial:
         """Start the ranks. A fork-server that was killed is started anew."""
         self._trials = [trial for trial in self._trials if not trial.is_over()]

@@ -126,23 +126,23 @@ class WatchedTrial:
         return None if self._force_at_s is None else max(0.0, self._force_at_s - time.monotonic())
 
     def _turn(self, selector: selectors.BaseSelector, wait_s: float | None) -> None:
-        for key, events in selector.select(wait_s):
-            line: _Line | None = key.data
-            if line is None:
-                with suppress(BlockingIOError):
-                    self._ear.recv(4096)
-                self._serve_requests()
-                continue
-            if events & selectors.EVENT_READ:
-                for frame in line.read():
-                    self._take(line, frame)
-            if not line.open:
-                selector.unregister(line.connection)
         for line in (self._control, *self._channels):
             line.write()
             if line.open:
                 wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.pending else 0)
                 selector.modify(line.connection, wanted, line)
+        for key, events in selector.select(wait_s):
+            source: _Line | None = key.data
+            if source is None:
+                with suppress(BlockingIOError):
+                    self._ear.recv(4096)
+                self._serve_requests()
+                continue
+            if events & selectors.EVENT_READ:
+                for frame in source.read():
+                    self._take(source, frame)
+            if not source.open:
+                selector.unregister(source.connection)
 
     def _serve_requests(self) -> None:
         with suppress(queue.Empty):

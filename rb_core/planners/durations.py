@@ -77,6 +77,11 @@ class StageTimes:
             seconds, width = np.where(sooner, option.seconds, seconds), np.where(sooner, option.width, width)
         yield StageOption(seconds=seconds, width=width, training_usd=0.0)
 
+    def least(self, usd_per_s: float) -> Iterator[tuple[float, float]]:
+        """For every width, seconds and usd that the stage takes and costs at least at that price of a node."""
+        for times in self._widths:
+            yield float(times.seconds.min()), times.busy_s * usd_per_s
+
     def uneven(self, option: int, offsets: tuple[tuple[float, int], ...], new: int) -> tuple[float, int]:
         """(seconds, width) of one of the options where kept nodes are still starting.
 
@@ -120,7 +125,8 @@ class _WidthTimes:
         self._start_s = problem.cloud.launch_s.mean + problem.cloud.init_s.mean
         self._sync_s = problem.profile.sync_s
         share = width / instance_type.slots
-        self.training_usd = step.trials * self._trial_s * share * instance_type.usd_per_s
+        self.busy_s = step.trials * self._trial_s * share
+        self.training_usd = self.busy_s * instance_type.usd_per_s
         self._effective = self._under_noise(max_nodes) if problem.noisy else None
         self.seconds = self._table(max_nodes)
 

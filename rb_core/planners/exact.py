@@ -19,6 +19,11 @@ sampled means.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,6 +46,9 @@ from rb_core.planners.labels import (
     undominated,
 )
 from rb_core.planners.objective import Limit, no_room
+
+_QUICK_LABELS = 12
+"""The quick search keeps no more labels of equal nodes than this."""
 
 _NEAR = 0.02
 """With noise, plans up to this much dearer than the modelled front are sampled too."""
@@ -69,7 +77,8 @@ def front(model: ExpectedModel) -> list[Candidate]:
         NoFeasiblePlan: not even one trial fits on any type.
     """
     problem = model.problem
-    candidates = _Search(model).run()
+    incumbent = undominated_candidates(_Search(model, quick=True).run())
+    candidates = [*incumbent, *_Search(model, incumbent=incumbent).run()]
     if not candidates:
         raise no_room(problem)
     if problem.noisy:
@@ -94,8 +103,12 @@ def _sampled(problem: Problem, candidate: Candidate) -> Candidate:
 class _Search:
     """Label-setting over the stages of one problem."""
 
-    def __init__(self, model: ExpectedModel) -> None:
+    def __init__(
+        self, model: ExpectedModel, *, quick: bool = False, incumbent: Sequence[Candidate] = ()
+    ) -> None:
         self._model = model
+        self._quick = quick
+        self._incumbent = _Incumbent(incumbent)
         self._problem = model.problem
         self._stages = stages_in_order(model.problem)
         self._types = model.problem.cloud.instance_types
@@ -114,13 +127,16 @@ class _Search:
             origin=np.full(1, -1, dtype=np.intp),
         )
         held: list[list[Labels]] = [[] for _ in self._types]
+        least_left = self._least_left() if self._incumbent else None
         for position, (chain, stage) in enumerate(self._stages):
             made = _Made()
             released = []
             for number, instance_type in enumerate(self._types):
                 price, limit = self._prices[number], most[number][position]
-                times = StageTimes(self._model, chain, stage, instance_type, self._problem.cloud.max_nodes)
-                source = _Source([closed, *held[number]], price, times, limit)
+                times = self._times(chain, stage, instance_type)
+                source = _Source([closed, *held[number]], price, times, limit, self._quick)
+                if least_left:
+                    source.bound = partial(self._incumbent.beats, least_left[position])
                 grown = [source.grown(nodes, number, made) for nodes in range(1, limit + 1)]
                 held[number], free = _taken_apart(grown, price)
                 released.append(free)
@@ -129,6 +145,34 @@ class _Search:
             if not len(closed):
                 return []
         return [self._candidate(closed, number) for number in range(len(closed))]
+
+    def _times(self, chain: int, stage: int, instance_type: InstanceType) -> StageTimes:
+        key = (chain, stage, instance_type.name)
+        cache = self._model.stage_times
+        if key not in cache:
+            cache[key] = StageTimes(self._model, chain, stage, instance_type, self._problem.cloud.max_nodes)
+        return cache[key]
+
+    def _least_left(self) -> list[tuple[Column, Column]]:
+        """For the end of every stage, points (seconds, usd) of which one is below whatever the rest can take and cost.
+
+        In each stage, on any type and with any width: at least the time on all nodes at once, and at least the rent of
+        the places while they train.
+        """
+        left = (np.zeros(1), np.zeros(1))
+        points = [left]
+        for chain, stage in reversed(self._stages[1:]):
+            options = [
+                least
+                for number, instance_type in enumerate(self._types)
+                for least in self._times(chain, stage, instance_type).least(self._prices[number].usd_per_s)
+            ]
+            time_s = np.add.outer(left[0], [option[0] for option in options]).ravel()
+            cost_usd = np.add.outer(left[1], [option[1] for option in options]).ravel()
+            keep = undominated(time_s, cost_usd, cost_usd, np.zeros(len(time_s), dtype=bool))
+            left = _thinned(time_s[keep], cost_usd[keep])
+            points.append(left)
+        return points[::-1]
 
     def _useful_nodes(self, instance_type: InstanceType) -> list[int]:
         """For every stage the most nodes that it or a later one could occupy, at most `max_nodes`."""
@@ -161,6 +205,37 @@ class _Search:
         )
 
 
+class _Incumbent:
+    """Complete plans that are known, to drop labels that cannot lead to anything better."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        best = undominated_candidates(list(candidates))
+        self._time_s = np.array([c.jct_s for c in best])
+        self._cost_usd = np.array([math.inf, *(c.cost_usd for c in best)])
+
+    def __bool__(self) -> bool:
+        return len(self._time_s) > 0
+
+    def beats(self, left: tuple[Column, Column], time_s: Column, floor: Column) -> NDArray[np.bool_]:
+        """Whether a known plan is as good as the best that each label can still become; shape (labels,).
+
+        Args:
+            left: points (seconds, usd) below whatever is still to come.
+            time_s: barrier times of the labels.
+            floor: their lower prices.
+        """
+        ends = time_s[:, None] + left[0]
+        known = self._cost_usd[np.searchsorted(self._time_s, ends + TOLERANCE, side="right")]
+        return (known <= floor[:, None] + left[1] + TOLERANCE).all(axis=1)
+
+
+def _thinned(time_s: Column, cost_usd: Column, most: int = 16) -> tuple[Column, Column]:
+    """At most so many points below all those of a front (ascending times): the lower left corners of its pieces."""
+    first = np.unique(np.linspace(0, len(time_s), min(most, len(time_s)) + 1).astype(int)[:-1])
+    last = np.append(first[1:], len(time_s)) - 1
+    return time_s[first], cost_usd[last]
+
+
 class _Made:
     """How the labels of one stage came about, numbered in the order in which they are added."""
 
@@ -181,29 +256,68 @@ class _Made:
         return np.concatenate(self._rows) if self._rows else np.empty((0, 4), dtype=np.intp)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grown:
+    """Labels at the end of a stage before they are given their nodes; all of shape (labels,), see `Labels`."""
+
+    time_s: Column
+    closed_usd: Column
+    floor: Column
+    ceiling: Column
+    starting: NDArray[np.bool_]
+    width: Index
+    parent: Index
+    option: Index
+
+    def take(self, index: Index | NDArray[np.bool_]) -> _Grown:
+        """Those at these places."""
+        return _Grown(**{field.name: getattr(self, field.name)[index] for field in fields(self)})
+
+
+def _stacked(parts: list[_Grown]) -> _Grown:
+    if len(parts) == 1:
+        return parts[0]
+    return _Grown(
+        **{field.name: np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(_Grown)}
+    )
+
+
 class _Source:
     """Labels at a barrier by what they keep of one type, ready to be continued on it."""
 
-    def __init__(self, kept: list[Labels], price: Price, times: StageTimes, most: int) -> None:
+    def __init__(self, kept: list[Labels], price: Price, times: StageTimes, most: int, quick: bool) -> None:
         self._price, self._times = price, times
         usable = [part for part in kept if len(part) and part.running_s.shape[1] <= most]
-        self._flat = flat = joined(usable, most)
+        flat = joined(usable, most)
+        self._quick = quick
+        self.bound: Callable[[Column, Column], NDArray[np.bool_]] | None = None
+        self._flat = flat
         rows = np.arange(len(flat))
         newest = flat.running_s[rows, np.maximum(flat.nodes, 1) - 1] if most else np.empty(0)
         self._newest_s = np.where(flat.nodes > 0, newest, -np.inf)
         self._running_sum_s = np.nansum(flat.running_s, axis=1)
-        self._starting = np.flatnonzero(flat.time_s - self._newest_s < price.init_s - TOLERANCE)
+        self._starting = flat.time_s - self._newest_s < price.init_s - TOLERANCE
 
     def grown(self, nodes: int, type_index: int, made: _Made) -> Labels:
         """The labels of the stage's end after running it on so many nodes, with superfluous ones dropped."""
         end = int(np.searchsorted(self._flat.nodes, nodes, side="right"))
-        parts = [self._continued(nodes, end, number) for number in range(len(self._times.options))]
-        if not parts:
-            parts = [(np.empty(0),) * 4 + (np.empty(0, dtype=bool), np.empty(0, dtype=np.intp))]
-        time_s, closed_usd, floor, ceiling, starting, width = (np.concatenate(column) for column in zip(*parts))
-        finite = np.flatnonzero(np.isfinite(time_s))
-        keep = finite[undominated(time_s[finite], floor[finite], ceiling[finite], starting[finite])]
-        parent = keep % end if end else keep
+        rows = np.arange(end)
+        parts = [
+            self._continued(nodes, rows, number, *self._looked_up(nodes, rows, number))
+            for number in range(len(self._times.options))
+        ]
+        grown = self._worth(_stacked(parts))
+        uneven = self._starting[grown.parent]
+        if uneven.any():
+            # Where kept nodes are still starting the table was too optimistic; few are left to be worked out.
+            exact = [grown.take(~uneven)]
+            for parent, number in zip(grown.parent[uneven], grown.option[uneven], strict=True):
+                row = np.array([parent])
+                new = nodes - int(self._flat.nodes[parent])
+                seconds, width = self._times.uneven(number, self._offsets(parent), new)
+                exact.append(self._continued(nodes, row, number, np.array([seconds]), np.array([width])))
+            grown = self._worth(_stacked(exact))
+        parent = grown.parent
         kept = self._flat.nodes[parent]
         running_s = np.where(
             np.arange(nodes) < kept[:, None],
@@ -212,16 +326,18 @@ class _Source:
         )
         labels = refined(
             Labels(
-                time_s=time_s[keep],
-                closed_usd=closed_usd[keep],
+                time_s=grown.time_s,
+                closed_usd=grown.closed_usd,
                 running_s=running_s,
-                nodes=np.full(len(keep), nodes),
-                origin=keep,
+                nodes=np.full(len(parent), nodes),
+                origin=np.arange(len(parent)),
             ),
             self._price,
         )
+        if self._quick and len(labels) > _QUICK_LABELS:
+            labels = labels.take(np.unique(np.linspace(0, len(labels) - 1, _QUICK_LABELS).astype(int)))
         chosen = labels.origin
-        numbers = made.add(self._flat.origin[chosen % end if end else chosen], type_index, nodes, width[chosen])
+        numbers = made.add(self._flat.origin[parent[chosen]], type_index, nodes, grown.width[chosen])
         return Labels(
             time_s=labels.time_s,
             closed_usd=labels.closed_usd,
@@ -230,28 +346,52 @@ class _Source:
             origin=numbers,
         )
 
-    def _continued(
-        self, nodes: int, end: int, number: int
-    ) -> tuple[Column, Column, Column, Column, NDArray[np.bool_], Index]:
-        """(time, closed bill, floor, ceiling, starting, width) of the first `end` labels, continued with one option."""
-        flat, price, option = self._flat, self._price, self._times.options[number]
-        kept = flat.nodes[:end]
+    def _worth(self, grown: _Grown) -> _Grown:
+        """Those that are not superfluous, as far as their prices tell."""
+        possible = np.isfinite(grown.time_s)
+        if self._quick:
+            possible &= ~grown.starting
+        grown = grown.take(possible)
+        ceiling = grown.floor if self._quick else grown.ceiling
+        grown = grown.take(undominated(grown.time_s, grown.floor, ceiling, grown.starting))
+        if self.bound:
+            grown = grown.take(~self.bound(grown.time_s, grown.floor))
+        return grown
+
+    def _looked_up(self, nodes: int, rows: Index, number: int) -> tuple[Column, Index]:
+        """(seconds, width) of the stage for labels continued with one option, as if kept nodes were usable."""
+        option = self._times.options[number]
+        kept = self._flat.nodes[rows]
         new = nodes - kept
         seconds, width = option.seconds[kept, new], option.width[kept, new]
-        for row in self._starting[: np.searchsorted(self._starting, end)]:
-            seconds[row], width[row] = self._times.uneven(number, self._offsets(row), int(new[row]))
-        began_s = flat.time_s[:end]
+        if self._quick:
+            idle = (new > 0) & (option.seconds[kept, np.maximum(new - 1, 0)] <= seconds + TOLERANCE)
+            seconds = np.where(idle, np.inf, seconds)
+        return seconds, width
+
+    def _continued(self, nodes: int, rows: Index, number: int, seconds: Column, width: Index) -> _Grown:
+        """Labels continued with one option, given the seconds and the width of each."""
+        flat, price = self._flat, self._price
+        kept, began_s = flat.nodes[rows], flat.time_s[rows]
+        new = nodes - kept
         time_s = began_s + seconds
-        closed_usd = flat.closed_usd[:end] + option.training_usd
-        newest_age_s = time_s - self._newest_s[:end]
+        closed_usd = flat.closed_usd[rows] + self._times.options[number].training_usd
+        newest_age_s = time_s - self._newest_s[rows]
         new_age_s = seconds - price.launch_s
-        held_s = nodes * time_s - self._running_sum_s[:end] - new * (began_s + price.launch_s)
+        held_s = nodes * time_s - self._running_sum_s[rows] - new * (began_s + price.launch_s)
         running = np.where(newest_age_s >= 0, kept, 0) + np.where(new_age_s >= 0, new, 0)
         floor = closed_usd + price.rent_usd_per_s * held_s + price.data_usd * running
         ceiling = floor + kept * price.open_usd(newest_age_s) + new * price.open_usd(new_age_s)
-        ceiling = ceiling + price.data_usd * (nodes - running)
-        starting = (newest_age_s < price.init_s - TOLERANCE) | ((new > 0) & (new_age_s < price.init_s - TOLERANCE))
-        return time_s, closed_usd, floor, ceiling, starting, width
+        return _Grown(
+            time_s=time_s,
+            closed_usd=closed_usd,
+            floor=floor,
+            ceiling=ceiling + price.data_usd * (nodes - running),
+            starting=(newest_age_s < price.init_s - TOLERANCE) | ((new > 0) & (new_age_s < price.init_s - TOLERANCE)),
+            width=width,
+            parent=rows,
+            option=np.full(len(rows), number),
+        )
 
     def _offsets(self, row: int) -> tuple[tuple[float, int], ...]:
         """(seconds until usable, count) of a label's kept nodes."""

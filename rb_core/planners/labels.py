@@ -38,7 +38,7 @@ Index = NDArray[np.intp]
 TOLERANCE = 1e-9
 """Times and prices this close are equal."""
 
-_FEW = 16
+_FEW = 64
 """Groups of up to this many labels are small enough as they are."""
 
 _BLOCK = 128

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from rb_core.clock import ManualClock
+from rb_core.clock import ManualClock, SystemClock
 from rb_core.errors import InvalidInput, TrialFailure, UnusableProfile
+from rb_core.launchers.process import ProcessLauncher
 from rb_core.measurement import Measurement, summarise
 from rb_core.ports import Slot, TrialExit, TrialNotice
 from rb_core.profiler import profile
 from rb_core.steadiness import steadiness_warnings
+from rb_core.target import Target
 from rb_core.trial import ConfigRead, Iterated, Ready, Remark, Reported, Saved
 
 CONFIGS = [{"lr": 10.0**-k, "width": 16 * k} for k in range(1, 9)]
@@ -367,3 +369,46 @@ def test_a_summary_of_one_start_has_no_spread():
     assert not scaling.noisy
     assert scaling.sync_s == 0.25
     assert fit is None
+
+
+def train_for_real(config, trial):
+    saved = trial.load()
+    total = int((saved / "total").read_text()) if saved else 0
+    for _ in trial.iterations():
+        total += sum(range(config["work"]))
+        trial.report(total)
+        if trial.save_due:
+            with trial.save() as folder:
+                (folder / "total").write_text(str(total))
+
+
+def test_a_real_function_is_measured_by_a_real_launcher(tmp_path):
+    machine = [Slot(node=f"n{i}", index=0) for i in range(2)]
+    with ProcessLauncher(Target.of(train_for_real)) as launcher:
+        result = profile(
+            launcher,
+            SystemClock(),
+            configs=[{"work": 1000}, {"work": 2000}],
+            slots=machine,
+            sizes=(1, 2),
+            budget_s=60,
+            folder=tmp_path,
+        )
+    assert result.profile.slots == (1, 2)
+    assert {(m.slots, m.config, m.from_iteration > 0) for m in result.measurements} == {
+        (w, j, restored) for w in (1, 2) for j in (0, 1) for restored in (False, True)
+    }
+    assert all(m.start_s > m.restore_s >= 0 for m in result.measurements)
+    assert all(m.checkpoint_bytes > 0 for m in result.measurements)
+    assert result.seconds < 60
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_real_function_that_raises_is_named_with_its_traceback():
+    def train(config, trial):
+        raise ValueError("boom")
+
+    with ProcessLauncher(Target.of(train)) as launcher, pytest.raises(TrialFailure, match="ValueError: boom") as caught:
+        profile(launcher, SystemClock(), configs=[{"lr": 1}], slots=[Slot(node="n", index=0)], sizes=(1,))
+    assert "in train" in caught.value.traceback
+    assert "while profiling on 1 slot with configuration {'lr': 1}" in caught.value.cause

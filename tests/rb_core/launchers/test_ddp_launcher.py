@@ -1,5 +1,5 @@
 from rb_core.launchers.ddp import DdpLauncher
-from rb_core.launching_contract import LauncherContract
+from rb_core.testing import LauncherContract
 
 
 class TestDdpLauncher(LauncherContract):
