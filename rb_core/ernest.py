@@ -67,9 +67,7 @@ class ErnestFit:
         return max(abs(residual) for residual in self.residuals.values())
 
 
-def fit_ernest(
-    measured_s: Mapping[int, float], tolerances: Mapping[int, float] | None = None
-) -> ErnestFit | None:
+def fit_ernest(measured_s: Mapping[int, float], tolerances: Mapping[int, float] | None = None) -> ErnestFit | None:
     """Fit Ernest's form, weighting relative errors equally, and find the sizes that it determines.
 
     A size is vouched for when *every* non-negative curve that passes the measurements within their tolerances

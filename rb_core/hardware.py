@@ -47,6 +47,10 @@ class Billing:
         non_negative("minimum_s", self.minimum_s)
 
 
+MAX_SLOTS = 4096
+"""The largest number of slots of one node; the planners' work grows with it."""
+
+
 class Market(StrEnum):
     """How an instance is bought."""
 
@@ -77,6 +81,8 @@ class InstanceType:
     def __post_init__(self) -> None:
         non_empty("name", self.name)
         positive_int("slots", self.slots)
+        if self.slots > MAX_SLOTS:
+            raise InvalidInput("slots", f"must be at most {MAX_SLOTS}, got {self.slots}")
         non_negative("usd_per_hour", self.usd_per_hour)
         positive("speed", self.speed)
 

@@ -125,12 +125,13 @@ def summarise(
     cells = _cells(measurements, sizes)
     configs = complete_configs(measurements, sizes)
     means = {w: float(np.mean([cells[w, j].mean_s for j in configs])) for w in sorted(sizes)}
-    noise = {w: _pooled_noise(cell.steady_s for (v, _), cell in cells.items() if v == w) for w in means}
+    noise = {w: _noise([cell for (v, _), cell in cells.items() if v == w]) for w in means}
     known = [relative for relative in noise.values() if relative is not None]
     typical = float(np.sqrt(np.mean(np.square(known)))) if known else 0.0
     relative = {w: typical if value is None else value for w, value in noise.items()}
 
-    fit = fit_ernest(means, {w: TOLERANCE_ERRORS * _relative_error(cells, w, relative[w]) for w in means})
+    timed = {w: sum(len(cell.steady_s) for (v, _), cell in cells.items() if v == w) for w in means}
+    fit = fit_ernest(means, {w: TOLERANCE_ERRORS * relative[w] / math.sqrt(timed[w]) for w in means})
     predicted = dict(fit.predictions) if fit else {}
     latencies = {w: Latency(mean=mean, std=relative[w] * mean) for w, mean in means.items()}
     latencies |= {w: Latency(mean=mean, std=typical * mean) for w, mean in predicted.items()}
@@ -176,18 +177,18 @@ def _pooled_noise(samples: Iterable[Sequence[float]]) -> float | None:
     return math.sqrt(squares / freedom) if freedom else None
 
 
-def _relative_error(cells: Mapping[tuple[int, int], _Cell], slots: int, iteration_noise: float) -> float:
-    """Relative standard error of one size's mean.
+def _noise(cells: Sequence[_Cell]) -> float | None:
+    """Relative standard deviation of one iteration; None when nothing was timed twice.
 
-    Starts are taken as the independent pieces of evidence where there are several in a cell, since what disturbs
-    one iteration tends to disturb its neighbours too.
+    The model takes iterations for independent, but what disturbs one tends to disturb its neighbours too. So it is
+    raised to where independent iterations would scatter the means of whole starts as much as they did.
     """
-    here = [cell for (w, _), cell in cells.items() if w == slots]
-    by_iteration = iteration_noise / math.sqrt(sum(len(cell.steady_s) for cell in here))
-    start_noise = _pooled_noise(cell.start_means_s for cell in here)
-    if start_noise is None:
+    by_iteration = _pooled_noise(cell.steady_s for cell in cells)
+    by_start = _pooled_noise(cell.start_means_s for cell in cells)
+    if by_iteration is None or by_start is None:
         return by_iteration
-    return max(by_iteration, start_noise / math.sqrt(sum(len(cell.start_means_s) for cell in here)))
+    length = float(np.mean([len(start.steady_s) for cell in cells for start in cell.starts if start.steady_s]))
+    return max(by_iteration, by_start * math.sqrt(length))
 
 
 def _trial_cv(cells: Mapping[tuple[int, int], _Cell], configs: Sequence[int], sizes: Sequence[int]) -> float:

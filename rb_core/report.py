@@ -29,19 +29,28 @@ class Table:
         title: one line above it.
         columns: the headings.
         rows: each as long as `columns`.
+        words: columns of words, which are set to the left beside the first one; the others hold figures.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    words: tuple[str, ...] = ()
+
+    def is_left(self, number: int) -> bool:
+        """Whether a column is set to the left."""
+        return number == 0 or self.columns[number] in self.words
 
     def text(self) -> str:
-        """The table in plain characters: the first column to the left, the others to the right."""
+        """The table in plain characters."""
         lines = [self.columns, *self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
 
         def aligned(line: tuple[str, ...]) -> str:
-            cells = (c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
+            cells = (
+                cell.ljust(width) if self.is_left(number) else cell.rjust(width)
+                for number, (cell, width) in enumerate(zip(line, widths, strict=True))
+            )
             return "  ".join(cells).rstrip()
 
         return "\n".join([self.title, aligned(self.columns), *map(aligned, self.rows)])
@@ -209,6 +218,7 @@ def trials_table(state: RunState, *, most: int = 10) -> Table:
         title="Trials" + (f" (the best {len(rows)} of {len(state.trials)})" if hidden > 0 else ""),
         columns=("trial", "state", "iterations", state.metric or "score", "configuration"),
         rows=tuple(rows),
+        words=("state", "configuration"),
     )
 
 

@@ -191,7 +191,9 @@ class _Lane:
         end_s = last_end(places[: placement.trials], durations, placement.trials) + profile.sync_s
         trained_s = durations.sum(axis=0) * (placement.trials / len(durations)) * placement.slots_per_trial
         held_s = np.maximum(0.0, end_s - np.maximum(self._running_s, barrier_s)).sum(axis=0)
-        began = (self._running_s >= barrier_s) & (self._running_s <= end_s)
+        # A kept node that began to run exactly at this barrier downloaded its data in the stage before.
+        began = (self._running_s > barrier_s) & (self._running_s <= end_s)
+        began[step.kept :] = self._running_s[step.kept :] <= end_s
         cost_usd = began.sum(axis=0) * self._problem.cloud.data_usd
         if self._problem.cloud.billing.mode is BillingMode.PER_FUNCTION:
             cost_usd = cost_usd + trained_s / step.instance_type.slots * step.instance_type.usd_per_s

@@ -94,9 +94,7 @@ def distribution(name: str, arguments: Sequence[float], *, key: str) -> Distribu
 
     family = getattr(stats, name, None)
     if not isinstance(family, stats.rv_continuous | stats.rv_discrete):
-        raise InvalidInput(
-            key, f"must be the name of a scipy.stats distribution, such as loguniform; got {name!r}"
-        )
+        raise InvalidInput(key, f"must be the name of a scipy.stats distribution, such as loguniform; got {name!r}")
     for number, argument in enumerate(arguments):
         if isinstance(argument, bool) or not isinstance(argument, int | float) or not math.isfinite(argument):
             raise InvalidInput(f"{key}[{number}]", f"must be a finite number, got {argument!r}")
@@ -163,9 +161,7 @@ def _plain(value: object, key: str) -> Any:
     )
 
 
-def _without_replacement(
-    space: Mapping[str, Any], trials: int, rng: np.random.Generator
-) -> tuple[dict[str, Any], ...]:
+def _without_replacement(space: Mapping[str, Any], trials: int, rng: np.random.Generator) -> tuple[dict[str, Any], ...]:
     size = math.prod(len(values) for values in space.values())
     order = np.concatenate([rng.permutation(size) for _ in range(-(-trials // size))])[:trials]
     configs = []

@@ -101,7 +101,7 @@ def _session() -> Session:
 
 @_command
 @click.argument("problem", type=_FILE)
-@click.option("--planner", default=None, help="Who plans: greedy, naive, static, static-1, or a plugin's.")
+@click.option("--planner", default=None, help="Name of the planner; `rb-tune plugins` lists them.")
 @click.option("--samples", type=int, default=1000, show_default=True, help="Samples of the plan's time and cost.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 def plan(problem: Path, planner: str | None, samples: int, seed: int, as_json: bool) -> None:
@@ -188,7 +188,7 @@ def profile(
 
 @_command
 @click.argument("experiment", type=_FILE)
-@click.option("--planner", default=None, help="Who plans: greedy, naive, static, static-1, or a plugin's.")
+@click.option("--planner", default=None, help="Name of the planner; `rb-tune plugins` lists them.")
 @click.option("--yes", is_flag=True, help="Do not ask before money is spent.")
 @click.option("--max-usd", type=float, default=None, help="Hard limit of the bill; takes the file's place.")
 def run(experiment: Path, planner: str | None, yes: bool, max_usd: float | None, as_json: bool) -> None:

@@ -43,8 +43,10 @@ def plugins_tables(manager: Manager) -> list[Table]:
         for report in manager.reports()
     )
     return [
-        Table(title="Plugins", columns=("plugin", "package", "hooks", "state"), rows=reports),
-        Table(title="Names", columns=("kind", "name", "plugin"), rows=names),
+        Table(
+            title="Plugins", columns=("plugin", "package", "hooks", "state"), rows=reports, words=("package", "state")
+        ),
+        Table(title="Names", columns=("kind", "name", "plugin"), rows=names, words=("name", "plugin")),
     ]
 
 
@@ -75,6 +77,7 @@ def catalog_table(book: PriceBook, region: str | None, market: str | None) -> Ta
     return Table(
         title=f"{book.name}, prices of {book.dated}, from {book.source}",
         columns=("instance type", "region", "market", "usd/h", "slots", "usd/slot-h", "accelerator", "GiB"),
+        words=("region", "market", "accelerator"),
         rows=tuple(
             (
                 offering.instance_type.name,

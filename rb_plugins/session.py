@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from rb_core.clock import SystemClock
 from rb_core.engine import Engine
-from rb_core.errors import BudgetExceeded, InvalidInput
+from rb_core.errors import BudgetExceeded, InvalidInput, RubberBandError
 from rb_core.eventlog import EventLog
 from rb_core.events import Event
 from rb_core.hardware import Cloud, PriceBook
@@ -273,10 +273,13 @@ class Session:
             )
             try:
                 engine.run(request)
-            finally:
-                if directory.began:
+            except RubberBandError:
+                with suppress(RubberBandError):
                     directory.write("outcome.json", read_outcome(directory).table())
-        return read_outcome(directory)
+                raise
+        outcome = read_outcome(directory)
+        directory.write("outcome.json", outcome.table())
+        return outcome
 
     def report(self, reference: str | None = None) -> Outcome:
         """What came of a run, by its id or path; of the latest one when None. Raises `InvalidInput`, `UnusableLog`."""

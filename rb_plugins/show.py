@@ -26,7 +26,7 @@ def table(content: Table) -> None:
     console.print(content.title, style="bold")
     drawn = RichTable(box=box.SIMPLE_HEAD)
     for number, column in enumerate(content.columns):
-        drawn.add_column(column, justify="left" if number == 0 else "right")
+        drawn.add_column(column, justify="left" if content.is_left(number) else "right")
     for row in content.rows:
         drawn.add_row(*row)
     console.print(drawn)

@@ -14,7 +14,7 @@ import rb_core
 pixels, digits = (torch.from_numpy(array) for array in load_digits(return_X_y=True))
 images = pixels.float().view(-1, 1, 8, 8) / 16
 train_x, test_x, train_y, test_y = train_test_split(
-    images, digits, test_size=0.1, stratify=digits, random_state=0
+    images, digits, train_size=1024, test_size=200, stratify=digits, random_state=0
 )
 train_set = TensorDataset(train_x, train_y)
 

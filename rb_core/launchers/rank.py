@@ -115,9 +115,9 @@ def _redirect(log: int) -> None:
 
 def _set_environment(env: Mapping[str, str], device: str, threads: int) -> None:
     os.environ["OMP_NUM_THREADS"] = str(threads)
+    os.environ.update(env)
     if device:
         os.environ["CUDA_VISIBLE_DEVICES"] = device
-    os.environ.update(env)
     if "torch" in sys.modules:
         import torch
 

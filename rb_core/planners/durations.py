@@ -1,24 +1,25 @@
 """Stage times for every number of kept and new nodes at once: what the exact planner looks up in its inner loop.
 
-With equal trials of d seconds, `a` places free at the barrier and `b` more after L seconds, the starts are the n
-smallest of ``{j*d}`` (a times each) and ``{L + j*d}`` (b times each); the stage ends d after the n-th. Both candidates
-for that n-th start have a closed form, so a whole table (kept, new) is a handful of array operations.
+With equal trials the end of a stage has a closed form (see `makespan`), so a whole table is a handful of array
+operations.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rb_core.expectation import ExpectedModel, makespan_s, places_of, slowdown
+from rb_core.expectation import ExpectedModel, slowdown
 from rb_core.hardware import BillingMode, InstanceType
 from rb_core.placement import Placement, divides
 
 Table = NDArray[np.float64]
+Counts = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,21 +83,25 @@ class StageTimes:
         for times in self._widths:
             yield float(times.seconds.min()), times.busy_s * usd_per_s
 
-    def uneven(self, option: int, offsets: tuple[tuple[float, int], ...], new: int) -> tuple[float, int]:
-        """(seconds, width) of one of the options where kept nodes are still starting.
+    def starting(
+        self, option: int, usable: Counts, offset_s: Table, starting: Counts, new: Counts
+    ) -> tuple[Table, NDArray[np.intp]]:
+        """(seconds, widths) of one of the options where some kept nodes are still starting; all of one shape.
 
         Args:
             option: which of `options`.
-            offsets: (seconds until usable, count) of the kept nodes, ascending.
+            usable: kept nodes that are usable at the barrier.
+            offset_s: seconds until the other kept nodes are.
+            starting: how many these are.
             new: nodes requested at the barrier.
         """
         chosen = [self._widths[option]] if self._per_function else self._widths
-        best = (math.inf, 0)
+        seconds, width = np.full(usable.shape, np.inf), np.zeros(usable.shape, dtype=np.intp)
         for times in chosen:
-            seconds = times.uneven(offsets, new)
-            if seconds < best[0] - 1e-9:
-                best = (seconds, times.width)
-        return best
+            found = times.starting(usable, offset_s, starting, new)
+            sooner = found < seconds - 1e-9
+            seconds, width = np.where(sooner, found, seconds), np.where(sooner, times.width, width)
+        return seconds, width
 
 
 class _WidthTimes:
@@ -130,16 +135,15 @@ class _WidthTimes:
         self._effective = self._under_noise(max_nodes) if problem.noisy else None
         self.seconds = self._table(max_nodes)
 
-    def uneven(self, offsets: tuple[tuple[float, int], ...], new: int) -> float:
-        """Barrier to barrier in seconds; see `StageTimes.uneven`."""
-        nodes = sorted((*offsets, (self._start_s, new)) if new else offsets)
-        ready = places_of(nodes, self._group, self._per_node)
-        if not ready:
-            return math.inf
-        trial_s = self._trial_s
+    def starting(self, usable: Counts, offset_s: Table, starting: Counts, new: Counts) -> Table:
+        """Barrier to barrier in seconds; see `StageTimes.starting`."""
+        now = usable // self._group * self._per_node
+        soon = (usable + starting) // self._group * self._per_node - now
+        later = (usable + starting + new) // self._group * self._per_node - now - soon
+        trial_s: float | Table = self._trial_s
         if self._effective is not None:
-            trial_s = float(self._effective[min(sum(count for _, count in ready), len(self._effective) - 1)])
-        return makespan_s(self._trials, trial_s, ready) + self._sync_s
+            trial_s = self._effective[np.minimum(now + soon + later, len(self._effective) - 1)]
+        return makespan(self._trials, trial_s, (now, soon, later), (0.0, offset_s, self._start_s)) + self._sync_s
 
     def _table(self, max_nodes: int) -> Table:
         kept, new = np.meshgrid(np.arange(max_nodes + 1), np.arange(max_nodes + 1), indexing="ij")
@@ -154,7 +158,7 @@ class _WidthTimes:
             spread_s = math.hypot(cloud.launch_s.std, cloud.init_s.std)
             needed = np.maximum(1, np.minimum(later, self._trials) * self._group // self._per_node)
             later_s = self._start_s + spread_s * np.sqrt(2.0 * np.log(needed))
-        table = two_wave_makespan(self._trials, trial_s, now, later, later_s) + self._sync_s
+        table = makespan(self._trials, trial_s, (now, later), (0.0, later_s)) + self._sync_s
         table[kept + new > max_nodes] = np.inf
         return table
 
@@ -187,31 +191,32 @@ class _WidthTimes:
         return mean_s - self._sync_s
 
 
-def two_wave_makespan(
-    trials: int, trial_s: float | Table, now: NDArray[np.int64], later: NDArray[np.int64], later_s: float | Table
-) -> Table:
-    """When the last of equal trials ends on `now` places free at 0 and `later` places free at `later_s`.
+def makespan(trials: int, trial_s: float | Table, places: Sequence[Counts], offsets: Sequence[float | Table]) -> Table:
+    """When the last of equal trials ends on groups of places, each group usable after an offset of its own.
+
+    The n-th start lies on one of the groups, say at ``x + j * d`` with j >= 0 as small as possible. By then a group g
+    has begun ``c_g * max(0, j - h_g)`` trials, where h_g = -floor((x - x_g) / d) - 1. The sum over the groups is the
+    largest sum over any subset of them, taken without the max; so the least j is the least over all subsets of
+    ``ceil((n + sum c_g * h_g) / sum c_g)``.
 
     Args:
         trials: how many trials.
         trial_s: duration of each; a number or of the result's shape.
-        now: places free at once; same shape.
-        later: places free after `later_s`; same shape.
-        later_s: seconds, a number or of the same shape.
+        places: count of each group; all of the result's shape.
+        offsets: seconds until each group is usable; numbers or of the result's shape.
 
     Returns:
         Seconds; inf where there is no place at all.
     """
+    subsets = [which for size in range(1, len(places) + 1) for which in combinations(range(len(places)), size)]
+    last_start = np.full(places[0].shape, np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
-        lag = np.where(trial_s > 0, later_s / trial_s, np.inf)
-        up, down = np.ceil(lag - 1e-9), np.floor(lag + 1e-9)
-        both = now + later
-        # The n-th start on a place that is free at once: before the later ones come, or after.
-        alone = np.ceil(trials / now) - 1
-        joined = np.maximum(up, np.ceil((trials + later * (up - 1) - now) / both))
-        first = np.where(now == 0, np.inf, np.where((alone < lag - 1e-9) | (later == 0), alone, joined)) * trial_s
-        # The n-th start on one of the later places.
-        wave = np.maximum(0, np.ceil((trials - both - now * down) / both))
-        second = np.where(later == 0, np.inf, later_s + wave * trial_s)
-        ends = np.fmin(first, second) + trial_s
-    return np.where(both == 0, np.inf, ends)
+        for count, offset in zip(places, offsets, strict=True):
+            behind = [-np.floor((offset - other) / trial_s + 1e-9) - 1 for other in offsets]
+            least = np.full(places[0].shape, np.inf)
+            for which in subsets:
+                begun = trials + sum(places[g] * behind[g] for g in which)
+                least = np.fmin(least, np.ceil(begun / sum(places[g] for g in which) - 1e-9))
+            start = offset + np.maximum(0.0, least) * trial_s
+            last_start = np.fmin(last_start, np.where(count > 0, start, np.inf))
+    return last_start + trial_s

@@ -169,7 +169,7 @@ class _Search:
             ]
             time_s = np.add.outer(left[0], [option[0] for option in options]).ravel()
             cost_usd = np.add.outer(left[1], [option[1] for option in options]).ravel()
-            keep = undominated(time_s, cost_usd, cost_usd, np.zeros(len(time_s), dtype=bool))
+            keep = undominated(time_s, cost_usd, cost_usd)
             left = _thinned(time_s[keep], cost_usd[keep])
             points.append(left)
         return points[::-1]
@@ -264,7 +264,7 @@ class _Grown:
     closed_usd: Column
     floor: Column
     ceiling: Column
-    starting: NDArray[np.bool_]
+    group: Index
     width: Index
     parent: Index
     option: Index
@@ -296,7 +296,8 @@ class _Source:
         newest = flat.running_s[rows, np.maximum(flat.nodes, 1) - 1] if most else np.empty(0)
         self._newest_s = np.where(flat.nodes > 0, newest, -np.inf)
         self._running_sum_s = np.nansum(flat.running_s, axis=1)
-        self._starting = flat.time_s - self._newest_s < price.init_s - TOLERANCE
+        ages_s = flat.time_s[:, None] - flat.running_s
+        self._starting = (ages_s < price.init_s - TOLERANCE).sum(axis=1)
 
     def grown(self, nodes: int, type_index: int, made: _Made) -> Labels:
         """The labels of the stage's end after running it on so many nodes, with superfluous ones dropped."""
@@ -307,15 +308,13 @@ class _Source:
             for number in range(len(self._times.options))
         ]
         grown = self._worth(_stacked(parts))
-        uneven = self._starting[grown.parent]
-        if uneven.any():
-            # Where kept nodes are still starting the table was too optimistic; few are left to be worked out.
-            exact = [grown.take(~uneven)]
-            for parent, number in zip(grown.parent[uneven], grown.option[uneven], strict=True):
-                row = np.array([parent])
-                new = nodes - int(self._flat.nodes[parent])
-                seconds, width = self._times.uneven(number, self._offsets(parent), new)
-                exact.append(self._continued(nodes, row, number, np.array([seconds]), np.array([width])))
+        slow = self._starting[grown.parent] > 0
+        if slow.any():
+            # Where kept nodes are still starting the table was too optimistic; few labels are left to be worked out.
+            exact = [grown.take(~slow)]
+            for number in np.unique(grown.option[slow]):
+                rows = grown.parent[slow & (grown.option == number)]
+                exact.append(self._continued(nodes, rows, number, *self._worked_out(nodes, rows, number)))
             grown = self._worth(_stacked(exact))
         parent = grown.parent
         kept = self._flat.nodes[parent]
@@ -350,10 +349,10 @@ class _Source:
         """Those that are not superfluous, as far as their prices tell."""
         possible = np.isfinite(grown.time_s)
         if self._quick:
-            possible &= ~grown.starting
+            possible &= grown.group == 0
         grown = grown.take(possible)
         ceiling = grown.floor if self._quick else grown.ceiling
-        grown = grown.take(undominated(grown.time_s, grown.floor, ceiling, grown.starting))
+        grown = grown.take(undominated(grown.time_s, grown.floor, ceiling, grown.group))
         if self.bound:
             grown = grown.take(~self.bound(grown.time_s, grown.floor))
         return grown
@@ -382,23 +381,27 @@ class _Source:
         running = np.where(newest_age_s >= 0, kept, 0) + np.where(new_age_s >= 0, new, 0)
         floor = closed_usd + price.rent_usd_per_s * held_s + price.data_usd * running
         ceiling = floor + kept * price.open_usd(newest_age_s) + new * price.open_usd(new_age_s)
+        # Labels with so many new nodes under one option have them at one age; where kept ones start too, none is alike.
+        starting = (new > 0) & (new_age_s < price.init_s - TOLERANCE)
+        group = np.where(starting, new + number * (nodes + 1), 0)
+        group = np.where(newest_age_s < price.init_s - TOLERANCE, -1, group)
         return _Grown(
             time_s=time_s,
             closed_usd=closed_usd,
             floor=floor,
             ceiling=ceiling + price.data_usd * (nodes - running),
-            starting=(newest_age_s < price.init_s - TOLERANCE) | ((new > 0) & (new_age_s < price.init_s - TOLERANCE)),
+            group=group,
             width=width,
             parent=rows,
             option=np.full(len(rows), number),
         )
 
-    def _offsets(self, row: int) -> tuple[tuple[float, int], ...]:
-        """(seconds until usable, count) of a label's kept nodes."""
-        running_s = self._flat.running_s[row, : self._flat.nodes[row]]
-        usable_s = np.maximum(0.0, running_s + self._price.init_s - self._flat.time_s[row])
-        values, counts = np.unique(usable_s, return_counts=True)
-        return tuple(zip(values.tolist(), counts.tolist(), strict=True))
+    def _worked_out(self, nodes: int, rows: Index, number: int) -> tuple[Column, Index]:
+        """(seconds, width) of the stage for labels with kept nodes that are still starting, all from one request."""
+        flat, starting = self._flat, self._starting[rows]
+        offset_s = self._newest_s[rows] + self._price.init_s - flat.time_s[rows]
+        kept = flat.nodes[rows]
+        return self._times.starting(number, kept - starting, offset_s, starting, nodes - kept)
 
 
 def _taken_apart(grown: list[Labels], price: Price) -> tuple[list[Labels], Labels]:
@@ -420,8 +423,7 @@ def _taken_apart(grown: list[Labels], price: Price) -> tuple[list[Labels], Label
 def _front_of(closed: Labels, *, near: bool) -> Labels:
     """Of labels that hold nothing those that none beats in both; with `near` also those little dearer."""
     floor = closed.closed_usd / (1.0 + _NEAR) if near else closed.closed_usd
-    starting = np.zeros(len(closed), dtype=bool)
-    return closed.take(undominated(closed.time_s, floor, closed.closed_usd, starting))
+    return closed.take(undominated(closed.time_s, floor, closed.closed_usd))
 
 
 def _price(problem: Problem, instance_type: InstanceType) -> Price:

@@ -38,8 +38,8 @@ Index = NDArray[np.intp]
 TOLERANCE = 1e-9
 """Times and prices this close are equal."""
 
-_FEW = 64
-"""Groups of up to this many labels are small enough as they are."""
+_FEW = 256
+"""Up to so many labels with equal nodes are not worth the comparison node by node."""
 
 _BLOCK = 128
 """Labels are compared node by node in blocks of this many."""
@@ -149,16 +149,46 @@ def pruned(labels: Labels, price: Price) -> Labels:
     runs = ages >= 0
     floor = labels.closed_usd + price.rent_usd_per_s * ages.sum(axis=1) + price.data_usd * runs.sum(axis=1)
     ceiling = floor + price.open_usd(ages).sum(axis=1) + price.data_usd * (~runs).sum(axis=1)
-    starting = (ages < price.init_s - TOLERANCE).any(axis=1)
-    return refined(labels.take(undominated(labels.time_s, floor, ceiling, starting)), price)
+    starting = ages < price.init_s - TOLERANCE
+    group = np.zeros(len(labels), dtype=np.intp)
+    late = np.flatnonzero(starting.any(axis=1))
+    if len(late):
+        pattern = np.where(starting[late], np.round(ages[late], 6), np.inf)
+        group[late] = np.unique(pattern, axis=0, return_inverse=True)[1].reshape(-1) + 1
+    return refined(labels.take(undominated(labels.time_s, floor, ceiling, group)), price)
 
 
-def undominated(time_s: Column, floor: Column, ceiling: Column, starting: NDArray[np.bool_]) -> Index:
-    """Indices, by ascending time, of labels whose floor is below the ceiling of every usable label before them."""
+def undominated(time_s: Column, floor: Column, ceiling: Column, group: Index | None = None) -> Index:
+    """Indices, by ascending time, of labels that no other one makes superfluous by its ceiling.
+
+    Args:
+        time_s: barrier times.
+        floor: lower prices.
+        ceiling: upper prices.
+        group: 0 for labels without starting nodes, which may replace any other; a positive number shared by labels
+            whose starting nodes agree in number and age, which may replace each other; negative for the rest, which
+            replace none. None is 0 throughout.
+    """
     order = np.lexsort((floor, time_s))
-    best = np.minimum.accumulate(np.where(starting, np.inf, ceiling)[order])
+    low, high = floor[order], ceiling[order]
+    best = np.minimum.accumulate(high if group is None else np.where(group[order] == 0, high, np.inf))
     keep = np.ones(len(order), dtype=bool)
-    keep[1:] = best[:-1] > floor[order][1:] + TOLERANCE
+    keep[1:] = best[:-1] > low[1:] + TOLERANCE
+    order = order[keep]
+    if group is None or not (group[order] > 0).any():
+        return order
+    alike = np.flatnonzero(group[order] > 0)
+    alike = alike[np.argsort(group[order[alike]], kind="stable")]
+    members = order[alike]
+    # Ranks instead of prices let one running minimum start anew at every group without losing a digit.
+    ranks = np.argsort(np.argsort(np.concatenate([ceiling[members], floor[members] + TOLERANCE]), kind="stable"))
+    _, segment = np.unique(group[members], return_inverse=True)
+    shift = -segment.reshape(-1) * len(ranks)
+    best_rank = np.minimum.accumulate(ranks[: len(members)] + shift)
+    worse = np.zeros(len(members), dtype=bool)
+    worse[1:] = (best_rank[:-1] <= ranks[len(members) :][1:] + shift[1:]) & (segment.reshape(-1)[1:] == segment.reshape(-1)[:-1])
+    keep = np.ones(len(order), dtype=bool)
+    keep[alike[worse]] = False
     return order[keep]
 
 

@@ -92,7 +92,7 @@ def read_plan(data: object, problem: Problem) -> PlanFile:
     Raises:
         InvalidInput: it is none, or does not fit the problem.
     """
-    table = shaped(PlanTable, data)
+    table = shaped(PlanTable, data, free=_ANSWERS)
     chains = tuple(chain.stages for chain in table.chains) if table.chains else (table.stages or (),)
     plan = AllocationPlan(chains=tuple(tuple(stage.value() for stage in chain) for chain in chains), order=table.order)
     plan.check_fits(problem.experiment)

@@ -57,7 +57,7 @@ def read_problem(data: Mapping[str, Any], *, folder: Path, price_books: PriceBoo
     """
     table = dict(data)
     check_schema(table)
-    shape = shaped(ProblemTable, table)
+    shape = shaped(ProblemTable, table, free=("profile", "cloud"))
     return Problem(
         experiment=shape.experiment.spec(),
         profile=read_profile(shape.profile, folder=folder),

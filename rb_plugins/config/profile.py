@@ -80,10 +80,10 @@ def read_profile(data: object, *, folder: Path, key: str = "profile") -> Scaling
         InvalidInput: it is neither; a file's error carries the file's name as a note.
     """
     if not isinstance(data, str):
-        return shaped(ProfileTable, data, key).value()
+        return shaped(ProfileTable, data, key, free=_FREE_FORM).value()
     path = folder / data
     with naming(path, key):
-        return shaped(ProfileTable, read_table(path, nulls_under=_FREE_FORM)).value()
+        return shaped(ProfileTable, read_table(path, nulls_under=_FREE_FORM), free=_FREE_FORM).value()
 
 
 def profile_table(profile: ScalingProfile) -> dict[str, Any]:

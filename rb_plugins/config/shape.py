@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from types import UnionType
@@ -33,17 +33,24 @@ _adapters: dict[type, TypeAdapter[Any]] = {}
 """Building an adapter takes milliseconds, so each is built once."""
 
 
-def shaped(shape: type[Shape], data: object, key: str = "") -> Shape:
+MAGNITUDES = (1e-12, 1e12)
+"""Numbers of a model of time and money, other than 0, lie between these; beyond them its sums overflow."""
+
+
+def shaped(shape: type[Shape], data: object, key: str = "", *, free: Collection[str] = ()) -> Shape:
     """`data` as a `shape`.
 
     Args:
         shape: a dataclass.
         data: plain values, as `read_table` gives them.
         key: path of `data` within its file.
+        free: keys of `data` under which numbers may be of any magnitude.
 
     Raises:
         InvalidInput: the first thing that does not fit, under its full path.
     """
+    bounded = {name: part for name, part in data.items() if name not in free} if isinstance(data, Mapping) else data
+    _check_magnitudes(bounded, key)
     try:
         # As JSON, because pydantic's strict mode then takes arrays for tuples and text for enums, and nothing else.
         checked: Shape = _adapter(shape).validate_json(json.dumps(data), strict=True, extra="forbid")
@@ -57,6 +64,18 @@ def shaped(shape: type[Shape], data: object, key: str = "") -> Shape:
         if path:
             problem = problem.under(path)
         raise (problem.under(key) if key else problem) from None
+
+
+def _check_magnitudes(data: object, key: str) -> None:
+    if isinstance(data, Mapping):
+        for name, part in data.items():
+            _check_magnitudes(part, f"{key}.{name}" if key else name)
+    elif isinstance(data, list):
+        for number, part in enumerate(data):
+            _check_magnitudes(part, f"{key}[{number}]")
+    elif isinstance(data, int | float) and data != 0 and not MAGNITUDES[0] <= abs(data) <= MAGNITUDES[1]:
+        low, high = MAGNITUDES
+        raise InvalidInput(key, f"must be 0 or between {low:g} and {high:g} in magnitude, got {_short(data)}")
 
 
 def _adapter(shape: type) -> TypeAdapter[Any]:

@@ -89,7 +89,7 @@ def load_tuning(path: Path, *, price_books: PriceBooks) -> Tuning:
         InvalidInput: the first thing that is wrong, under its full path, with the file's name as a note.
     """
     with naming(path):
-        table = shaped(TuningTable, read_table(path))
+        table = shaped(TuningTable, read_table(path), free=("space",))
         folder = path.parent
         return Tuning(
             name=table.name or path.stem,

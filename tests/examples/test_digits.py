@@ -1,7 +1,12 @@
-"""The digits example, run once for real by the command that its README names; everything is read from its log."""
+"""The digits example: measured for real, and run for real by the command that its README names.
+
+The run is planned from fixed latencies in the place of measured ones, so that the plan does not depend on what else
+this machine is doing. Everything that is asserted of the run is read from its log and its answer.
+"""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,18 +18,42 @@ from rb_core.events import NodeReleased, NodeRequested, RunEnded, RunEnding, Sta
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits"
 
+MEASURING = """[profile]
+slots = [1, 2]
+budget_s = "25s"
+"""
+
+LATENCIES = {
+    "iteration_s": {"1": {"mean": 0.31, "std": 0.01}, "2": {"mean": 0.186, "std": 0.01}},
+    "start_s": {"mean": 0.07, "std": 0.02},
+    "save_s": {"mean": 0.03, "std": 0.01},
+    "sync_s": 0.02,
+}
+
 pytestmark = pytest.mark.timeout(900)
+
+
+def rb_tune(*arguments, home):
+    done = subprocess.run(
+        [sys.executable, "-m", "rb_plugins", *map(str, arguments), "--json"],
+        env={**os.environ, "RB_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
 def answer(tmp_path_factory):
-    command = [sys.executable, "-m", "rb_plugins", "run", str(EXAMPLE / "digits.toml"), "--json"]
-    home = tmp_path_factory.mktemp("home")
-    done = subprocess.run(
-        command, env={**os.environ, "RB_HOME": str(home)}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    folder = tmp_path_factory.mktemp("digits")
+    shutil.copy(EXAMPLE / "train.py", folder)
+    (folder / "profile.json").write_text(json.dumps(LATENCIES))
+    asked = (EXAMPLE / "digits.toml").read_text()
+    assert MEASURING in asked
+    (folder / "digits.toml").write_text('profile = "profile.json"\n' + asked.replace(MEASURING, ""))
+    return rb_tune("run", folder / "digits.toml", home=folder / "home")
 
 
 @pytest.fixture(scope="module")
@@ -36,40 +65,47 @@ def of(kind, events):
     return [event for event in events if isinstance(event, kind)]
 
 
+def test_it_is_measured_on_one_slot_and_on_two(tmp_path):
+    measured = rb_tune("profile", EXAMPLE / "digits.toml", home=tmp_path)
+    assert set(measured["iteration_s"]) == {"1", "2"}
+    assert {start["slots"] for start in measured["measurements"]} == {1, 2}
+    assert any(start["restore_s"] > 0 for start in measured["measurements"] if start["from_iteration"])
+    assert measured["checkpoint_gib"] > 0
+    assert measured["fit"]["largest_slots"] == 2
+    assert measured["seconds"] < 30
+
+
 def test_it_is_done_and_says_so(answer, events):
     assert answer["state"] == "done"
     assert of(RunEnded, events)[-1].ending is RunEnding.DONE
     assert [(stage["trials"], stage["iterations"]) for stage in answer["stages"]] == [(27, 3), (9, 6), (3, 18), (1, 27)]
-    assert sorted({trial["iterations"] for trial in answer["trials"]}) == [3, 9, 27, 54]
+    ended = [trial["iterations"] for trial in answer["trials"]]
+    assert {iterations: ended.count(iterations) for iterations in set(ended)} == {3: 18, 9: 6, 27: 2, 54: 1}
 
 
 def test_the_best_network_is_good_and_its_checkpoint_is_there(answer, events):
-    assert answer["best"]["score"] > 0.95
-    assert answer["best"]["score"] in {e.score for e in of(TrialReported, events) if e.trial == answer["best"]["trial"]}
-    assert Path(answer["best"]["checkpoint"]).exists()
+    best = answer["best"]
+    assert best["score"] > 0.95
+    assert best["score"] in {e.score for e in of(TrialReported, events) if e.trial == best["trial"]}
+    assert Path(best["checkpoint"]).exists()
 
 
 def test_a_node_was_given_back_before_the_end(events):
-    last_stage = of(StageStarted, events)[-1]
-    assert any(
-        released.t_s < max(e.t_s for e in of(TrialStarted, events)) or released.t_s <= last_stage.t_s
-        for released in of(NodeReleased, events)
-    )
+    first_released_s = min(released.t_s for released in of(NodeReleased, events))
+    last_score_s = max(reported.t_s for reported in of(TrialReported, events))
+    assert first_released_s < last_score_s
+    assert of(StageStarted, events)[-1].nodes == 1
 
 
 def test_a_trial_ran_on_two_slots(events):
-    assert 2 in {started.slots for started in of(TrialStarted, events)}
+    assert {started.slots for started in of(TrialStarted, events)} == {1, 2}
 
 
 def test_every_node_was_given_back(events):
     assert {e.node for e in of(NodeRequested, events)} == {e.node for e in of(NodeReleased, events)}
 
 
-def test_what_was_promised_stands_beside_what_happened(answer):
-    predicted, actual = answer["predicted"], answer["actual"]
-    assert 0 < predicted["jct_s"]["p05"] <= predicted["jct_s"]["p95"]
-    assert actual["jct_s"] > 0
-    assert actual["cost_usd"] > 0
-    assert actual["profiling_s"] < 30
+def test_the_bill_is_that_of_the_nodes_held(answer):
+    assert answer["predicted"]["jct_s"]["p05"] <= answer["predicted"]["jct_s"]["p95"]
     held_s = sum((stage["end_s"] - stage["start_s"]) * stage["nodes"] for stage in answer["stages"])
-    assert actual["cost_usd"] == pytest.approx(held_s * 0.17 / 3600, rel=0.05)
+    assert answer["actual"]["cost_usd"] == pytest.approx(held_s * 0.17 / 3600, rel=0.1)

@@ -412,3 +412,16 @@ def test_a_real_function_that_raises_is_named_with_its_traceback():
         profile(launcher, SystemClock(), configs=[{"lr": 1}], slots=[Slot(node="n", index=0)], sizes=(1,))
     assert "in train" in caught.value.traceback
     assert "while profiling on 1 slot with configuration {'lr': 1}" in caught.value.cause
+
+
+def test_disturbances_that_last_make_a_prediction_as_vague_as_they_are():
+    starts = [
+        Measurement(
+            slots=1, config=0, from_iteration=4 * n, start_s=0.1, restore_s=0, save_s=0.1, checkpoint_bytes=0,
+            iterations_s=(1.0,) + (seconds,) * 4,
+        )
+        for n, seconds in enumerate((0.9, 1.1, 0.9, 1.1))
+    ]  # fmt: skip
+    scaling, _ = summarise(starts, (1,), sync_s=0)
+    mean_of_a_start = scaling.iteration_s[1].std / math.sqrt(4)
+    assert mean_of_a_start == pytest.approx(math.sqrt(4 * 0.1**2 / 3))

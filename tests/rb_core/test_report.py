@@ -76,6 +76,8 @@ def run_state(mode: str = "max") -> RunState:
 def test_a_table_as_text_is_aligned():
     table = Table(title="T", columns=("a", "long"), rows=(("first", "1"), ("x", "22")))
     assert table.text() == "T\na      long\nfirst     1\nx        22"
+    words = Table(title="T", columns=("a", "long"), rows=(("first", "1"), ("x", "22")), words=("long",))
+    assert words.text() == "T\na      long\nfirst  1\nx      22"
 
 
 def test_summary_holds_mean_std_and_the_agreed_quantiles():

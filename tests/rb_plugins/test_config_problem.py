@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rb_core.errors import InvalidInput
+from rb_core.errors import InvalidInput, RubberBandError
 from rb_core.hardware import BillingMode, Latency, Market
 from rb_core.plan import Problem
 from rb_plugins.config.problem import fingerprint, load_problem, problem_table, read_problem
 from rb_plugins.ec2_prices import price_book
+from rb_plugins.forecast import forecast
+from rb_plugins.manager import make_manager
 
 MINIMAL = {
     "experiment": {"stages": [{"trials": 4, "iterations": 10}, {"trials": 2, "iterations": 20}]},
@@ -260,6 +262,11 @@ def test_a_catalogue_reference_that_is_wrong(cloud, message):
          "policies.prefetch: is not supported by this version; leave it out or set it to false"),
         ("policies/prefetch", 0, "policies.prefetch: must be true or false, got 0"),
         ("speed", 3, "speed: is not a known key; known: experiment, profile, cloud, objective, policies"),
+        ("objective/deadline_s", 10**13,
+         "objective.deadline_s: must be 0 or between 1e-12 and 1e+12 in magnitude, got 10000000000000"),
+        ("profile/start_s/mean", 1e-300,
+         "profile.start_s.mean: must be 0 or between 1e-12 and 1e+12 in magnitude, got 1e-300"),
+        ("cloud/instance_types/0/slots", 5000, "cloud.instance_types[0].slots: must be at most 4096, got 5000"),
         ("schema", 2, "schema: must be 1, the one version that this release knows, got 2"),
         ("schema", True, "schema: must be 1, the one version that this release knows, got True"),
     ],
@@ -284,6 +291,8 @@ def test_the_fingerprint_is_of_the_meaning_not_of_the_spelling():
     assert fingerprint(read(spelt)) == fingerprint(read(FULL))
     assert len(fingerprint(read(FULL))) == 64
 
+
+PLANNERS = make_manager(autoload=False).planners()
 
 PATHS = [
     "experiment", "experiment/stages", "experiment/stages/0", "experiment/stages/1/trials",
@@ -359,3 +368,20 @@ def _meaning(path: str, value: object) -> object:
     if path in ("cloud/launch_s", "profile/start_s", "profile/iteration_s/1"):
         return {"mean": float(value), "std": 0.0}
     return value
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    path=st.sampled_from([path for path in PATHS if path != "cloud/max_nodes"]),
+    value=st.sampled_from([0, 1, 2, 7, 0.5, 1e-12, 1e12, "1.5x", "1s", 4096]),
+)
+def test_what_is_accepted_can_be_planned_or_is_said_to_be_infeasible(path, value):
+    small = changed("cloud/max_nodes", 4, changed("objective", {"deadline_s": "2x", "confidence": 0.9}))
+    small["experiment"] = {"stages": [{"trials": 4, "iterations": 4}, {"trials": 2, "iterations": 8}]}
+    refused = table = None
+    try:
+        problem = read(changed(path, value, small))
+        table = forecast(problem, PLANNERS, samples=10).table()
+    except RubberBandError as error:
+        refused = str(error)
+    assert refused or json.loads(json.dumps(table, allow_nan=False)) == table

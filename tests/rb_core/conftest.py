@@ -1,0 +1,1 @@
+"""Makes `model_reference`, which stands beside this file, importable from the folders below."""
