@@ -62,7 +62,7 @@ _HOME = {
     "bill": "billing",
 }
 
-__all__ = sorted(_HOME)  # noqa: PLE0605 - the names are those of _HOME
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

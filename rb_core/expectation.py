@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,7 +30,7 @@ SAMPLES = 256
 SEED = 20210426
 """Fixed, so that a problem always gives the same plan."""
 
-WHOLE_JOB_SAMPLES = 2000
+WHOLE_PLAN_SAMPLES = 2000
 """Samples behind the reported expectation of a whole plan."""
 
 
@@ -74,7 +75,6 @@ class ExpectedModel:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.stage_times: dict = {}
         self._draws: dict[tuple[int, int, int, float], np.ndarray] = {}
         self.stage_moments = lru_cache(maxsize=None)(self._stage_moments)
 
@@ -143,11 +143,9 @@ class ExpectedModel:
         total = 0.0
         for batch in batches:
             life_s = progress.barrier_s - batch.running_s
-            if life_s < 0:
-                continue
-            total += batch.count * cloud.data_usd
+            spread_s = math.sqrt(max(0.0, progress.variance - batch.variance)) if self.problem.noisy else 0.0
+            total += batch.count * cloud.data_usd * _probably_above(0.0, life_s, spread_s)
             if cloud.billing.mode is BillingMode.PER_INSTANCE:
-                spread_s = math.sqrt(max(0.0, progress.variance - batch.variance)) if self.problem.noisy else 0.0
                 total += batch.count * usd_per_s * expected_billed_s(cloud.billing, life_s, spread_s)
         return total
 
@@ -228,7 +226,7 @@ def expected(problem: Problem, plan: AllocationPlan) -> tuple[float, float]:
 
     Without spread anywhere one sample is the exact answer.
     """
-    samples = WHOLE_JOB_SAMPLES if problem.noisy else 1
+    samples = WHOLE_PLAN_SAMPLES if problem.noisy else 1
     estimate = simulate(problem, plan, samples=samples, rng=_fixed())
     return float(estimate.jct_s.mean()), float(estimate.cost_usd.mean())
 
@@ -272,18 +270,29 @@ def _started(ready: list[tuple[float, int]], at_s: float, trial_s: float) -> int
 
 
 def expected_billed_s(billing: Billing, mean_s: float, std_s: float) -> float:
-    """Expectation of the billed seconds of a node whose life is about normal."""
+    """Expectation of the billed seconds of a node whose life is about normal; below 0 it is a cancelled request."""
     if std_s <= 1e-9:
-        return float(billed_s(billing, mean_s))
-    granule_s = billing.granularity_s
+        return float(billed_s(billing, mean_s)) if mean_s >= 0 else 0.0
+    granule_s, least_s = billing.granularity_s, billing.minimum_s
     if std_s >= granule_s:
-        rounded_s = mean_s + granule_s / 2
-    else:
-        first = max(0, math.floor((mean_s - 5 * std_s) / granule_s))
-        last = math.ceil((mean_s + 5 * std_s) / granule_s)
-        above = (0.5 * math.erfc((k * granule_s - mean_s) / (std_s * math.sqrt(2))) for k in range(first, last + 1))
-        rounded_s = granule_s * (first + sum(above))
-    return max(rounded_s, billing.minimum_s)
+        # Rounding up adds half a granule on average; lives too short for the minimum are billed that.
+        enough_s = max(0.0, least_s - granule_s / 2)
+        above = _probably_above(enough_s, mean_s, std_s)
+        density = std_s * math.exp(-0.5 * ((enough_s - mean_s) / std_s) ** 2) / math.sqrt(2 * math.pi)
+        short = _probably_above(0.0, mean_s, std_s) - above
+        return least_s * short + (mean_s + granule_s / 2) * above + density
+    first = max(0, math.floor((mean_s - 5 * std_s) / granule_s))
+    last = math.ceil((mean_s + 5 * std_s) / granule_s)
+    reached = [_probably_above(k * granule_s, mean_s, std_s) for k in range(first, last + 1)]
+    shares = (longer - still for longer, still in pairwise(reached))
+    return sum(max(k * granule_s, least_s) * share for k, share in enumerate(shares, start=first + 1))
+
+
+def _probably_above(limit_s: float, mean_s: float, std_s: float) -> float:
+    """Probability that a normal duration is at least `limit_s`."""
+    if std_s <= 1e-9:
+        return 1.0 if mean_s >= limit_s else 0.0
+    return 0.5 * math.erfc((limit_s - mean_s) / (std_s * math.sqrt(2)))
 
 
 def places_of(nodes: list[tuple[float, int]], group: int, per_node: int) -> list[tuple[float, int]]:

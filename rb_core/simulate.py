@@ -95,7 +95,12 @@ def simulate(problem: Problem, plan: AllocationPlan, *, samples: int, rng: np.ra
     """
     positive_int("samples", samples)
     dag = ExecutionDAG.build(problem, plan)
-    rows = max(max(s.placement.trials, s.placement.places) for lane in dag.lanes for s in lane)
+    # Of the problem and not of the plan, so that every plan meets the same samples.
+    rows = max(
+        problem.cloud.max_nodes,
+        *(instance_type.slots for instance_type in problem.cloud.instance_types),
+        *(stage.trials for chain in problem.experiment.chains for stage in chain),
+    )
     chunk = max(1, min(samples, _CHUNK_ELEMENTS // rows))
     parts = []
     for first in range(0, samples, chunk):
@@ -187,7 +192,8 @@ class _Lane:
             group = placement.nodes_per_trial
             places = usable[group - 1 : placement.places * group : group]
         else:
-            places = np.repeat(usable, placement.per_node, axis=0)
+            needed = -(-placement.trials // placement.per_node)
+            places = np.repeat(usable[:needed], placement.per_node, axis=0)
         end_s = last_end(places[: placement.trials], durations, placement.trials) + profile.sync_s
         trained_s = durations.sum(axis=0) * (placement.trials / len(durations)) * placement.slots_per_trial
         held_s = np.maximum(0.0, end_s - np.maximum(self._running_s, barrier_s)).sum(axis=0)

@@ -29,11 +29,12 @@ def rubberband_register_launchers() -> Mapping[str, LauncherFactory]:
 @hookimpl
 def rubberband_register_planners() -> Mapping[str, PlannerFactory]:
     """The planners of rb_core."""
+    from rb_core.planners.exact import Exact
     from rb_core.planners.greedy import Greedy
     from rb_core.planners.naive import Naive
     from rb_core.planners.static import Static, StaticOne
 
-    return {planner.name: planner for planner in (Static, StaticOne, Naive, Greedy)}
+    return {planner.name: planner for planner in (Exact, Greedy, Naive, Static, StaticOne)}
 
 
 @hookimpl

@@ -21,7 +21,7 @@ from rb_plugins.config.problem import fingerprint
 from rb_plugins.factories import PlannerFactory
 from rb_plugins.manager import Registry
 
-DEFAULT_PLANNER = "greedy"
+DEFAULT_PLANNER = "exact"
 DEFAULT_SAMPLES = 1000
 BASELINES = ("static", "static-1", "naive", "greedy")
 """The planners that every plan is compared with."""

@@ -79,6 +79,11 @@ def build(
             return None
         step = next_step(problem, chain, stage, allocation, before)
         trail.append((step, model.advance(progress, step)))
+    return completed(model, trail), trail
+
+
+def completed(model: ExpectedModel, trail: Trail) -> Candidate:
+    """The candidate whose every step has been settled."""
     end = model.finish(trail[-1][1])
     allocations = tuple(
         StageAllocation(
@@ -88,7 +93,7 @@ def build(
         )
         for step, _ in trail
     )
-    return Candidate(allocations=allocations, jct_s=end.barrier_s, cost_usd=end.cost_usd), trail
+    return Candidate(allocations=allocations, jct_s=end.barrier_s, cost_usd=end.cost_usd)
 
 
 def soonest(

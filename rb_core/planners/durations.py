@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from rb_core.expectation import ExpectedModel, slowdown
+from rb_core.expectation import ExpectedModel, makespan_s, places_of, slowdown
 from rb_core.hardware import BillingMode, InstanceType
 from rb_core.placement import Placement, divides
 
@@ -103,6 +103,11 @@ class StageTimes:
             seconds, width = np.where(sooner, found, seconds), np.where(sooner, times.width, width)
         return seconds, width
 
+    def staggered(self, option: int, offsets: Sequence[tuple[float, int]], new: int) -> tuple[float, int]:
+        """(seconds, width) of one of the options for kept nodes with any (seconds until usable, count), ascending."""
+        chosen = [self._widths[option]] if self._per_function else self._widths
+        return min(((times.staggered(offsets, new), times.width) for times in chosen), key=lambda found: found[0])
+
 
 class _WidthTimes:
     """Times of one stage on one type with one width."""
@@ -144,6 +149,17 @@ class _WidthTimes:
         if self._effective is not None:
             trial_s = self._effective[np.minimum(now + soon + later, len(self._effective) - 1)]
         return makespan(self._trials, trial_s, (now, soon, later), (0.0, offset_s, self._start_s)) + self._sync_s
+
+    def staggered(self, offsets: Sequence[tuple[float, int]], new: int) -> float:
+        """Barrier to barrier in seconds; see `StageTimes.staggered`."""
+        nodes = sorted([*offsets, (self._start_s, new)]) if new else list(offsets)
+        ready = places_of(nodes, self._group, self._per_node)
+        if not ready:
+            return math.inf
+        trial_s = self._trial_s
+        if self._effective is not None:
+            trial_s = float(self._effective[min(sum(count for _, count in ready), len(self._effective) - 1)])
+        return makespan_s(self._trials, trial_s, ready) + self._sync_s
 
     def _table(self, max_nodes: int) -> Table:
         kept, new = np.meshgrid(np.arange(max_nodes + 1), np.arange(max_nodes + 1), indexing="ij")

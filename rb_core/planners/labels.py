@@ -41,8 +41,9 @@ TOLERANCE = 1e-9
 _FEW = 256
 """Up to so many labels with equal nodes are not worth the comparison node by node."""
 
-_BLOCK = 128
-"""Labels are compared node by node in blocks of this many."""
+
+_PATIENCE = 16
+"""The comparison node by node ends when it is this many rounds ahead of the labels that it has removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,11 @@ class Labels:
         )
 
 
+def nothing(columns: int) -> Labels:
+    """No labels, with so many columns for nodes."""
+    return joined([], columns)
+
+
 def joined(parts: list[Labels], columns: int) -> Labels:
     """All labels of the parts, with `columns` columns for nodes."""
     total = sum(len(part) for part in parts)
@@ -153,9 +159,23 @@ def pruned(labels: Labels, price: Price) -> Labels:
     group = np.zeros(len(labels), dtype=np.intp)
     late = np.flatnonzero(starting.any(axis=1))
     if len(late):
-        pattern = np.where(starting[late], np.round(ages[late], 6), np.inf)
-        group[late] = np.unique(pattern, axis=0, return_inverse=True)[1].reshape(-1) + 1
+        # Rows agree when an irrational mixture of their columns does, which is far quicker to sort than the rows.
+        mixture = np.where(starting[late], ages[late], 0.0) @ np.sqrt(np.arange(2.0, ages.shape[1] + 2.0))
+        group[late] = np.unique(np.round(mixture, 6), return_inverse=True)[1].reshape(-1) + 1
     return refined(labels.take(undominated(labels.time_s, floor, ceiling, group)), price)
+
+
+def committed_usd(labels: Labels, price: Price) -> Column:
+    """What each label's bill is at least, even if all were given back at once; shape (labels,)."""
+    usd = bill(
+        price.billing,
+        usd_per_s=price.usd_per_s,
+        running_s=labels.running_s,
+        released_s=labels.time_s[:, None],
+        data_usd=price.data_usd,
+    )
+    total: Column = labels.closed_usd + usd.sum(axis=1)
+    return total
 
 
 def undominated(time_s: Column, floor: Column, ceiling: Column, group: Index | None = None) -> Index:
@@ -186,7 +206,9 @@ def undominated(time_s: Column, floor: Column, ceiling: Column, group: Index | N
     shift = -segment.reshape(-1) * len(ranks)
     best_rank = np.minimum.accumulate(ranks[: len(members)] + shift)
     worse = np.zeros(len(members), dtype=bool)
-    worse[1:] = (best_rank[:-1] <= ranks[len(members) :][1:] + shift[1:]) & (segment.reshape(-1)[1:] == segment.reshape(-1)[:-1])
+    worse[1:] = (best_rank[:-1] <= ranks[len(members) :][1:] + shift[1:]) & (
+        segment.reshape(-1)[1:] == segment.reshape(-1)[:-1]
+    )
     keep = np.ones(len(order), dtype=bool)
     keep[alike[worse]] = False
     return order[keep]
@@ -197,6 +219,7 @@ def refined(labels: Labels, price: Price) -> Labels:
     if len(labels) <= _FEW:
         return labels
     rent, billing = price.rent_usd_per_s, price.billing
+    cancellable_usd = rent * (billing.minimum_s + billing.granularity_s) + price.data_usd
     ages = labels.time_s[:, None] - labels.running_s
     # Nodes of one request share their age, so few columns differ from their neighbour.
     distinct = np.ones(ages.shape[1], dtype=bool)
@@ -204,20 +227,17 @@ def refined(labels: Labels, price: Price) -> Labels:
     columns = np.flatnonzero(distinct)
     weights = np.diff(np.append(columns, ages.shape[1]))
     ages = ages[:, columns]
-    alive = np.ones(len(labels), dtype=bool)
-    for first in range(0, len(labels), _BLOCK):
-        x = np.flatnonzero(alive[first : first + _BLOCK]) + first
-        y = np.flatnonzero(alive[first:]) + first
-        older = ages[x][:, None, :] - ages[y][None, :, :]
+    closed, left = labels.closed_usd, np.arange(len(labels))
+    settled = 0
+    while settled < len(left) - 1 and len(labels) - len(left) >= settled - _PATIENCE:
+        # `left` holds labels that none before has replaced; its next one is compared with all that follow.
+        x, y = left[settled], left[settled + 1 :]
+        older = ages[x] - ages[y]
         granules = np.ceil(np.maximum(0.0, older) / billing.granularity_s - TOLERANCE)
         allowance = rent * billing.granularity_s * granules
-        cancellable = rent * (billing.minimum_s + billing.granularity_s) + price.data_usd
-        allowance += np.where((older > 0) & (ages[y] < 0), cancellable, 0.0)
-        total = (allowance * weights).sum(axis=2)
-        alike = ((ages[x] >= price.init_s - TOLERANCE)[:, None, :] | (np.abs(older) <= TOLERANCE)).all(axis=2)
-        better = alike & (x[:, None] < y) & (
-            labels.closed_usd[x][:, None] + total <= labels.closed_usd[y] + TOLERANCE
-        )
-        # A label that is itself superfluous is so by one that also covers whatever it covers.
-        alive[y[better.any(axis=0)]] = False
-    return labels.take(np.flatnonzero(alive))
+        allowance += np.where((older > 0) & (ages[y] < 0), cancellable_usd, 0.0)
+        alike = ((ages[x] >= price.init_s - TOLERANCE) | (np.abs(older) <= TOLERANCE)).all(axis=1)
+        better = alike & (closed[x] + allowance @ weights <= closed[y] + TOLERANCE)
+        settled += 1
+        left = np.concatenate([left[:settled], y[~better]])
+    return labels.take(left)

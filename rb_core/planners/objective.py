@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from rb_core.dag import Step
+from rb_core.dag import next_step
 from rb_core.errors import InvalidInput, NoFeasiblePlan
 from rb_core.expectation import ExpectedModel, Progress, expected
 from rb_core.hardware import InstanceType
 from rb_core.placement import divides
-from rb_core.plan import AllocationPlan, Objective, Problem, StageAllocation
-from rb_core.planners.candidate import Candidate, build, soonest
+from rb_core.plan import AllocationPlan, Objective, Problem
+from rb_core.planners.candidate import Candidate, Trail, completed, soonest, stages_in_order
 from rb_core.simulate import simulate
 
 SAMPLES = 1000
@@ -29,7 +29,7 @@ def resolve(problem: Problem) -> Problem:
     objective = wanted(problem)
     if objective.deadline_factor is None:
         return problem
-    fastest_s = fastest(ExpectedModel(problem)).jct_s
+    fastest_s, _ = expected(problem, fastest(ExpectedModel(problem)).plan(problem))
     absolute = dataclasses.replace(objective, deadline_s=objective.deadline_factor * fastest_s, deadline_factor=None)
     return dataclasses.replace(problem, objective=absolute)
 
@@ -42,26 +42,47 @@ def wanted(problem: Problem) -> Objective:
 
 
 def fastest(model: ExpectedModel) -> Candidate:
-    """The fastest plan that stays on one instance type: every node from the beginning, the soonest width each stage.
+    """The fastest plan: every node there may be, the width that ends each stage soonest, and the best types.
+
+    A change of type gives up all nodes and waits for new ones, so partial plans are kept for every type, as long as
+    none of the same type is as early both at its barrier and with its last node.
 
     Raises:
         NoFeasiblePlan: not even one trial fits on any type.
     """
-    cloud = model.problem.cloud
-    candidates = []
-    for instance_type in cloud.instance_types:
+    problem = model.problem
+    leaders: list[Trail] = [()]
+    for position in range(len(stages_in_order(problem))):
+        leaders = [
+            trail
+            for instance_type in problem.cloud.instance_types
+            for trail in _earliest(_continued(model, leaders, position, instance_type))
+        ]
+    if not leaders:
+        raise no_room(problem)
+    return min((completed(model, trail) for trail in leaders), key=lambda c: (c.jct_s, c.cost_usd))
 
-        def choose(
-            position: int, before: Step | None, progress: Progress, instance_type: InstanceType = instance_type
-        ) -> StageAllocation | None:
-            return soonest(model, position, instance_type, cloud.max_nodes, before, progress)
 
-        built = build(model, choose)
-        if built:
-            candidates.append(built[0])
-    if not candidates:
-        raise no_room(model.problem)
-    return min(candidates, key=lambda c: (c.jct_s, c.cost_usd))
+def _continued(
+    model: ExpectedModel, leaders: Iterable[Trail], position: int, instance_type: InstanceType
+) -> Iterator[Trail]:
+    chain, stage = stages_in_order(model.problem)[position]
+    for trail in leaders:
+        before, progress = trail[-1] if trail else (None, Progress())
+        allocation = soonest(model, position, instance_type, model.problem.cloud.max_nodes, before, progress)
+        if allocation:
+            step = next_step(model.problem, chain, stage, allocation, before)
+            yield (*trail, (step, model.advance(progress, step)))
+
+
+def _earliest(trails: Iterable[Trail]) -> list[Trail]:
+    """Of trails that end on one type those that none beats at its barrier and in the readiness of its nodes."""
+    best: list[tuple[float, Trail]] = []
+    for trail in sorted(trails, key=lambda trail: trail[-1][1].barrier_s):
+        ready_s = max(batch.usable_s for batch in trail[-1][1].held)
+        if not best or ready_s < best[-1][0]:
+            best.append((ready_s, trail))
+    return [trail for _, trail in best]
 
 
 def no_room(problem: Problem) -> NoFeasiblePlan:

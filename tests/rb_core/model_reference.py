@@ -352,7 +352,31 @@ def random_plan(
         taken = [options[rng.integers(len(options))] for _ in chain]
         if rng.random() < 0.5:  # often one type throughout, so that nodes are kept
             taken = [t if t[0] == taken[0][0] else taken[0] for t in taken]
-        chains.append(
-            tuple(StageAllocation(instance_type=t.name, nodes=m, slots_per_trial=w) for t, m, w in taken)
-        )
+        chains.append(tuple(StageAllocation(instance_type=t.name, nodes=m, slots_per_trial=w) for t, m, w in taken))
     return AllocationPlan(chains=tuple(chains), order=order)
+
+
+def worked_problem() -> Problem:
+    """The worked example of the model: figures that were computed by hand."""
+    return Problem(
+        experiment=ExperimentSpec.from_stages([(4, 10), (2, 20), (1, 40)]),
+        profile=ScalingProfile(
+            iteration_s={1: Latency(mean=10.0), 2: Latency(mean=6.0), 4: Latency(mean=4.0)},
+            start_s=Latency(mean=5.0),
+            save_s=Latency(mean=1.0),
+            sync_s=4.0,
+        ),
+        cloud=Cloud(
+            instance_types=(InstanceType(name="a", slots=2, usd_per_hour=3.6),),
+            max_nodes=4,
+            launch_s=Latency(mean=30.0),
+            init_s=Latency(mean=60.0),
+        ),
+    )
+
+
+def plan_of(*stages: tuple[str, int, int]) -> AllocationPlan:
+    """A plan of one chain from (type, nodes, slots per trial) of each stage."""
+    return AllocationPlan(
+        chains=(tuple(StageAllocation(instance_type=t, nodes=m, slots_per_trial=w) for t, m, w in stages),)
+    )

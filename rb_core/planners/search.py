@@ -1,0 +1,248 @@
+"""The exact planner's walk through the stages: which labels are continued, and how complete plans are read back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rb_core.expectation import ExpectedModel
+from rb_core.hardware import InstanceType
+from rb_core.placement import divides
+from rb_core.plan import Problem, StageAllocation
+from rb_core.planners.candidate import Candidate, stages_in_order
+from rb_core.planners.durations import StageTimes
+from rb_core.planners.growth import Growth, Made
+from rb_core.planners.labels import (
+    TOLERANCE,
+    Column,
+    Labels,
+    Price,
+    joined,
+    nothing,
+    pruned,
+    release_newest,
+    undominated,
+)
+
+_CORNERS = 16
+"""Points that stand for what the rest of a job takes and costs at least."""
+
+
+class StageTables:
+    """The stage times of one problem, worked out once for all searches."""
+
+    def __init__(self, model: ExpectedModel) -> None:
+        self._model = model
+        self.problem = model.problem
+        self.stages = stages_in_order(model.problem)
+        self._times: dict[tuple[int, int, str], StageTimes] = {}
+
+    def times(self, position: int, instance_type: InstanceType) -> StageTimes:
+        """Those of the stage at that position on a type."""
+        chain, stage = self.stages[position]
+        key = (chain, stage, instance_type.name)
+        if key not in self._times:
+            most = self.problem.cloud.max_nodes
+            self._times[key] = StageTimes(self._model, chain, stage, instance_type, most)
+        return self._times[key]
+
+
+class Search:
+    """Label-setting over the stages of one problem."""
+
+    def __init__(
+        self, tables: StageTables, *, quick: bool = False, known: Sequence[Candidate] = (), near: float = 0.0
+    ) -> None:
+        """Prepare a search.
+
+        Args:
+            tables: the problem's stage times.
+            quick: keep few labels and try few numbers of nodes: complete plans, but not all that are undominated.
+            known: complete plans that need not be found again.
+            near: plans dearer than the front by up to this fraction are returned too.
+        """
+        self._tables, self._quick, self._near = tables, quick, near
+        self._known = _Known(known, near)
+        self._problem = problem = tables.problem
+        self._types = problem.cloud.instance_types
+        self._prices = [_price(problem, instance_type) for instance_type in self._types]
+        # For each stage, how its labels came about: rows of (parent, type, nodes, width).
+        self._made: list[NDArray[np.intp]] = []
+
+    def run(self) -> list[Candidate]:
+        """The complete plans of the final front; none when no trial fits."""
+        most = [self._useful_nodes(instance_type) for instance_type in self._types]
+        closed = Labels(
+            time_s=np.zeros(1),
+            closed_usd=np.zeros(1),
+            running_s=np.empty((1, 0)),
+            nodes=np.zeros(1, dtype=np.intp),
+            origin=np.full(1, -1, dtype=np.intp),
+        )
+        worthwhile = [self._worthwhile(instance_type) for instance_type in self._types] if self._quick else []
+        held: list[list[Labels]] = [[] for _ in self._types]
+        least_left = self._least_left() if self._known else None
+        last = len(self._tables.stages) - 1
+        for position in range(last + 1):
+            made = Made()
+            released = []
+            for number, instance_type in enumerate(self._types):
+                price, limit = self._prices[number], most[number][position]
+                growth = Growth(
+                    [closed, *held[number]],
+                    price,
+                    self._tables.times(position, instance_type),
+                    most=limit,
+                    quick=self._quick,
+                    beaten=partial(self._known.beats, least_left[position]) if least_left else None,
+                )
+                counts = worthwhile[number][position] if self._quick else range(1, limit + 1)
+                grown = [
+                    growth.on(nodes, number, made) if nodes in counts else nothing(nodes)
+                    for nodes in range(1, limit + 1)
+                ]
+                held[number], free = _taken_apart(grown, price)
+                released.append(free)
+            self._made.append(made.rows())
+            closed = _front_of(joined(released, 0), self._near if position == last else 0.0)
+            if not len(closed):
+                return []
+        return [self._candidate(closed, number) for number in range(len(closed))]
+
+    def _least_left(self) -> list[tuple[Column, Column]]:
+        """For the end of every stage, points (seconds, usd) of which one is below whatever the rest can take and cost.
+
+        In each stage, on any type and with any width: at least the time on all nodes at once, and at least the rent of
+        the places while they train.
+        """
+        left = (np.zeros(1), np.zeros(1))
+        points = [left]
+        for position in range(len(self._tables.stages) - 1, 0, -1):
+            options = [
+                least
+                for number, instance_type in enumerate(self._types)
+                for least in self._tables.times(position, instance_type).least(self._prices[number].usd_per_s)
+            ]
+            time_s = np.add.outer(left[0], [option[0] for option in options]).ravel()
+            cost_usd = np.add.outer(left[1], [option[1] for option in options]).ravel()
+            keep = undominated(time_s, cost_usd, cost_usd)
+            left = _thinned(time_s[keep], cost_usd[keep])
+            points.append(left)
+        return points[::-1]
+
+    def _useful_nodes(self, instance_type: InstanceType) -> list[int]:
+        """For every stage the most nodes that it or a later one could occupy, at most `max_nodes`."""
+        useful, most = [], 0
+        for chain, stage in reversed(self._tables.stages):
+            trials = self._problem.experiment.chains[chain][stage].trials
+            for width in self._problem.profile.slots:
+                if divides(width, instance_type.slots):
+                    group, per_node = max(1, width // instance_type.slots), max(1, instance_type.slots // width)
+                    most = max(most, -(-trials // per_node) * group)
+            useful.append(min(most, self._problem.cloud.max_nodes))
+        return useful[::-1]
+
+    def _worthwhile(self, instance_type: InstanceType) -> list[set[int]]:
+        """For every stage the numbers of nodes of which one less makes it or a later stage longer."""
+        counts: set[int] = set()
+        worthwhile = []
+        for position in range(len(self._tables.stages) - 1, -1, -1):
+            for option in self._tables.times(position, instance_type).options:
+                gains = option.seconds[1:, 0] < option.seconds[:-1, 0] - TOLERANCE
+                counts.update((np.flatnonzero(gains) + 1).tolist())
+            worthwhile.append(set(counts))
+        return worthwhile[::-1]
+
+    def _candidate(self, closed: Labels, number: int) -> Candidate:
+        """Read a complete plan back, stage by stage from the last."""
+        allocations: list[StageAllocation] = []
+        label = int(closed.origin[number])
+        for made in reversed(self._made):
+            parent, type_index, nodes, width = (int(value) for value in made[label])
+            allocations.append(
+                StageAllocation(instance_type=self._types[type_index].name, nodes=nodes, slots_per_trial=width)
+            )
+            label = parent
+        return Candidate(
+            allocations=tuple(reversed(allocations)),
+            jct_s=float(closed.time_s[number]),
+            cost_usd=float(closed.closed_usd[number]),
+        )
+
+
+class _Known:
+    """Complete plans that are known, to drop labels that cannot lead to anything better."""
+
+    def __init__(self, candidates: Sequence[Candidate], near: float) -> None:
+        best = undominated_plans(candidates)
+        self._time_s = np.array([c.jct_s for c in best])
+        self._cost_usd = np.array([math.inf, *(c.cost_usd * (1.0 + near) for c in best)])
+
+    def __bool__(self) -> bool:
+        return len(self._time_s) > 0
+
+    def beats(self, left: tuple[Column, Column], time_s: Column, floor: Column, committed: Column) -> NDArray[np.bool_]:
+        """Whether a known plan is as good as the best that each label can still become; shape (labels,).
+
+        Args:
+            left: points (seconds, usd) below whatever is still to come.
+            time_s: barrier times of the labels.
+            floor: their lower prices, to which what is still to come is added.
+            committed: what they cost even if nothing is.
+        """
+        ends = time_s[:, None] + left[0]
+        known = self._cost_usd[np.searchsorted(self._time_s, ends + TOLERANCE, side="right")]
+        least = np.maximum(floor[:, None] + left[1], committed[:, None])
+        return np.logical_and.reduce(known <= least + TOLERANCE, axis=1)
+
+
+def _thinned(time_s: Column, cost_usd: Column) -> tuple[Column, Column]:
+    """At most so many points below all those of a front (ascending times): the lower left corners of its pieces."""
+    first = np.unique(np.linspace(0, len(time_s), min(_CORNERS, len(time_s)) + 1).astype(int)[:-1])
+    last = np.append(first[1:], len(time_s)) - 1
+    return time_s[first], cost_usd[last]
+
+
+def _taken_apart(grown: list[Labels], price: Price) -> tuple[list[Labels], Labels]:
+    """Labels by the number of nodes that they keep, from 1 up, and those that keep none.
+
+    Args:
+        grown: labels by the number of nodes that they hold, from 1 up.
+        price: of these nodes.
+    """
+    kept: list[Labels] = []
+    down = joined([], len(grown))
+    for nodes in range(len(grown), 0, -1):
+        here = pruned(joined([grown[nodes - 1], down], nodes), price) if len(down) else grown[nodes - 1]
+        kept.append(here)
+        down = release_newest(here, price)
+    return kept[::-1], down
+
+
+def _front_of(closed: Labels, near: float) -> Labels:
+    """Of labels that hold nothing those that none beats in both, nor by more than the fraction `near` in cost."""
+    return closed.take(undominated(closed.time_s, closed.closed_usd / (1.0 + near), closed.closed_usd))
+
+
+def undominated_plans(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Those that none beats in both time and cost, the fastest first."""
+    best: list[Candidate] = []
+    for candidate in sorted(candidates, key=lambda c: (c.jct_s, c.cost_usd)):
+        if not best or candidate.cost_usd < best[-1].cost_usd - TOLERANCE:
+            best.append(candidate)
+    return best
+
+
+def _price(problem: Problem, instance_type: InstanceType) -> Price:
+    cloud = problem.cloud
+    return Price(
+        billing=cloud.billing,
+        usd_per_s=instance_type.usd_per_s,
+        data_usd=cloud.data_usd,
+        launch_s=cloud.launch_s.mean,
+        init_s=cloud.init_s.mean,
+    )
