@@ -7,7 +7,7 @@ operations.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -41,76 +41,52 @@ class StageTimes:
     """All times of one stage on one instance type.
 
     Attributes:
-        options: one (the soonest width for every case), or under PER_FUNCTION one for every width, since a slower one
-            may be cheaper there; empty where no trial fits.
+        widths: the times with each width with which a trial fits, ascending.
+        options: what is to be tried: the soonest width of every case, or under PER_FUNCTION every width, since a slower
+            one may be cheaper there; empty where no trial fits.
     """
 
     def __init__(
         self, model: ExpectedModel, chain: int, stage: int, instance_type: InstanceType, max_nodes: int
     ) -> None:
-        self._problem = model.problem
-        self._type = instance_type
-        self._trials = model.problem.experiment.chains[chain][stage].trials
-        widths = [
-            width
-            for width in model.problem.profile.slots
+        problem = model.problem
+        per_function = problem.cloud.billing.mode is BillingMode.PER_FUNCTION
+        self.widths = tuple(
+            WidthTimes(model, chain, stage, instance_type, width, max_nodes)
+            for width in problem.profile.slots
             if divides(width, instance_type.slots) and width <= max_nodes * instance_type.slots
-        ]
-        self._widths = [_WidthTimes(model, chain, stage, instance_type, width, max_nodes) for width in widths]
-        self._per_function = model.problem.cloud.billing.mode is BillingMode.PER_FUNCTION
-        self.options = tuple(self._all_options())
-
-    def _all_options(self) -> Iterator[StageOption]:
-        each = [
+        )
+        each = tuple(
             StageOption(
                 seconds=times.seconds,
-                width=np.where(np.isfinite(times.seconds), times.width, 0),
-                training_usd=times.training_usd if self._per_function else 0.0,
+                width=np.full(times.seconds.shape, times.width),
+                training_usd=times.busy_s * instance_type.usd_per_s if per_function else 0.0,
             )
-            for times in self._widths
-        ]
-        if self._per_function or not each:
-            yield from each
-            return
-        seconds, width = each[0].seconds, each[0].width
-        for option in each[1:]:
-            sooner = option.seconds < seconds - 1e-9
-            seconds, width = np.where(sooner, option.seconds, seconds), np.where(sooner, option.width, width)
-        yield StageOption(seconds=seconds, width=width, training_usd=0.0)
+            for times in self.widths
+        )
+        self.options = each if per_function else each[:1] and (_soonest(each),)
 
-    def least(self, usd_per_s: float) -> Iterator[tuple[float, float]]:
-        """For every width, seconds and usd that the stage takes and costs at least at that price of a node."""
-        for times in self._widths:
-            yield float(times.seconds.min()), times.busy_s * usd_per_s
-
-    def starting(
-        self, option: int, usable: Counts, offset_s: Table, starting: Counts, new: Counts
-    ) -> tuple[Table, NDArray[np.intp]]:
-        """(seconds, widths) of one of the options where some kept nodes are still starting; all of one shape.
-
-        Args:
-            option: which of `options`.
-            usable: kept nodes that are usable at the barrier.
-            offset_s: seconds until the other kept nodes are.
-            starting: how many these are.
-            new: nodes requested at the barrier.
-        """
-        chosen = [self._widths[option]] if self._per_function else self._widths
-        seconds, width = np.full(usable.shape, np.inf), np.zeros(usable.shape, dtype=np.intp)
-        for times in chosen:
-            found = times.starting(usable, offset_s, starting, new)
-            sooner = found < seconds - 1e-9
-            seconds, width = np.where(sooner, found, seconds), np.where(sooner, times.width, width)
-        return seconds, width
-
-    def staggered(self, option: int, offsets: Sequence[tuple[float, int]], new: int) -> tuple[float, int]:
-        """(seconds, width) of one of the options for kept nodes with any (seconds until usable, count), ascending."""
-        chosen = [self._widths[option]] if self._per_function else self._widths
-        return min(((times.staggered(offsets, new), times.width) for times in chosen), key=lambda found: found[0])
+    def of_option(self, option: int) -> tuple[WidthTimes, ...]:
+        """The widths that one of the options stands for."""
+        return self.widths if len(self.options) == 1 else (self.widths[option],)
 
 
-class _WidthTimes:
-    """Times of one stage on one type with one width."""
+def _soonest(each: Sequence[StageOption]) -> StageOption:
+    seconds, width = each[0].seconds, each[0].width
+    for option in each[1:]:
+        sooner = option.seconds < seconds - 1e-9
+        seconds, width = np.where(sooner, option.seconds, seconds), np.where(sooner, option.width, width)
+    return StageOption(seconds=seconds, width=width, training_usd=each[0].training_usd)
+
+
+class WidthTimes:
+    """Times of one stage on one type with one width.
+
+    Attributes:
+        width: slots per trial.
+        seconds: barrier to barrier where all kept nodes are usable; see `StageOption`.
+        busy_s: node-seconds of bare training.
+    """
 
     def __init__(
         self,
@@ -136,12 +112,18 @@ class _WidthTimes:
         self._sync_s = problem.profile.sync_s
         share = width / instance_type.slots
         self.busy_s = step.trials * self._trial_s * share
-        self.training_usd = self.busy_s * instance_type.usd_per_s
         self._effective = self._under_noise(max_nodes) if problem.noisy else None
         self.seconds = self._table(max_nodes)
 
     def starting(self, usable: Counts, offset_s: Table, starting: Counts, new: Counts) -> Table:
-        """Barrier to barrier in seconds; see `StageTimes.starting`."""
+        """Barrier to barrier in seconds where some kept nodes are still starting; all of one shape.
+
+        Args:
+            usable: kept nodes that are usable at the barrier.
+            offset_s: seconds until the other kept nodes are.
+            starting: how many these are.
+            new: nodes requested at the barrier.
+        """
         now = usable // self._group * self._per_node
         soon = (usable + starting) // self._group * self._per_node - now
         later = (usable + starting + new) // self._group * self._per_node - now - soon
@@ -151,7 +133,7 @@ class _WidthTimes:
         return makespan(self._trials, trial_s, (now, soon, later), (0.0, offset_s, self._start_s)) + self._sync_s
 
     def staggered(self, offsets: Sequence[tuple[float, int]], new: int) -> float:
-        """Barrier to barrier in seconds; see `StageTimes.staggered`."""
+        """Barrier to barrier in seconds for kept nodes with any (seconds until usable, count), ascending."""
         nodes = sorted([*offsets, (self._start_s, new)]) if new else list(offsets)
         ready = places_of(nodes, self._group, self._per_node)
         if not ready:

@@ -1,22 +1,24 @@
 """The exact planner: every plan that is not beaten in both time and cost, by label-setting over the stages.
 
 A label is a partial plan at a barrier (see `labels`; `search` walks the stages, `growth` takes labels through one).
-From stage to stage, labels are first taken apart: node after
-node is given back, newest first as the model has it, and at each number of kept nodes superfluous labels are dropped.
-What has given back everything forms one front over all instance types. Then every label is continued with every number
-of nodes on its type, or on any type from nothing, with the width that ends the stage soonest.
+From stage to stage, labels are first trimmed: node after node is given back, newest first as the model has it, and at
+each number of kept nodes superfluous labels are dropped. A trimmed label goes on with just what it keeps; an
+untouched one also with more nodes of its type; one that has given back everything with any number of nodes of another
+type.
 
-Exactness, without noise. (1) All plans are reached: a plan is a sequence of (type, nodes, width), the release is in
-the model's order, and the only choices left out are slower widths under PER_INSTANCE. A slower width only delays every
-later event, so no node is held for less time and no barrier comes earlier; and under PER_FUNCTION, where a slower width
-can be cheaper, every width is kept as an option of its own. (2) No dropped label was needed: that is the argument of
-`labels`. (3) What is reported is priced by `bill`, node by node, and not by the bounds used on the way. More nodes than
-any later stage could occupy are not tried, since they would be held and paid for without changing any time. (4) A quick
-search that keeps few labels comes first; its plans are complete and rightly priced, so a label that cannot become
-better than one of them, even if all that is left took the least time and money possible, is dropped at once.
+Exactness, without noise. (1) All plans are reached: a plan is a sequence of (type, nodes, width), nodes are kept and
+released in the model's order, and the only choices left out are slower widths under PER_INSTANCE where all nodes are
+usable at the stage's end. There a slower width only delays every later event: no node is held for less time and no
+barrier comes earlier. (Where nodes are still starting it can pay, by putting off the next request, and is tried;
+under PER_FUNCTION, where a slower width can be the cheaper one, every width is an option of its own.) (2) No dropped
+label was needed: that is the argument of `labels`. (3) What is reported is priced by `bill`, node by node, and not by
+the bounds used on the way. More nodes than any later stage could occupy are not tried, since they would be held and
+paid for without changing any time. (4) A quick search that keeps few labels comes first; its plans are complete and
+rightly priced, so a label that cannot become better than one of them, even if all that is left took the least time
+and money possible, is dropped at once.
 
-With noise the same search runs over expectations (see `durations`), which approximates; so the plans that come close to
-its front are kept as well, all are sampled as whole jobs under common random numbers, and the front is that of the
+With noise the same search runs over expectations (see `durations`), which approximates; so the plans that come close
+to its front are kept as well, all are sampled as whole jobs under common random numbers, and the front is that of the
 sampled means.
 """
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from rb_core.planners.durations import StageTimes
+from rb_core.planners.durations import StageTimes, WidthTimes
 from rb_core.planners.labels import (
     TOLERANCE,
     Column,
@@ -76,11 +76,13 @@ def _stacked(parts: list[_Grown]) -> _Grown:
 
 
 class Growth:
-    """Labels at a barrier by what they keep of one type, ready to be continued on it."""
+    """Labels at a barrier, ready to go through the next stage on one type."""
 
     def __init__(
         self,
-        kept: list[Labels],
+        fresh: Labels,
+        intact: list[Labels],
+        trimmed: list[Labels],
         price: Price,
         times: StageTimes,
         *,
@@ -91,7 +93,10 @@ class Growth:
         """Prepare to go on from these labels.
 
         Args:
-            kept: labels by the number of nodes that they keep, from none up.
+            fresh: labels that hold nothing and may request nodes of the type.
+            intact: labels that have released nothing at the barrier, by the nodes of the type that they hold, from 1
+                up; these alone may request more, since nodes that are held are kept.
+            trimmed: labels that have released down to so many nodes, or none, by the nodes that they keep, from 1 up.
             price: of a node of the type.
             times: of the stage on the type.
             most: largest number of nodes worth holding.
@@ -99,35 +104,28 @@ class Growth:
             beaten: drops labels in view of plans that are known.
         """
         self._price, self._times, self._quick, self._beaten = price, times, quick, beaten
-        usable = [part for part in kept if len(part) and part.running_s.shape[1] <= most]
-        self._flat = flat = joined(usable, most)
-        rows = np.arange(len(flat))
-        newest = flat.running_s[rows, np.maximum(flat.nodes, 1) - 1] if most else np.empty(0)
-        self._newest_s = np.where(flat.nodes > 0, newest, -np.inf)
+        growing = [fresh, *intact[:most]]
+        self._flat = flat = joined([*growing, *trimmed[:most]], most)
+        self._growing_ends = np.cumsum([len(part) for part in growing])
+        self._trimmed_ends = self._growing_ends[-1] + np.cumsum([0, *(len(part) for part in trimmed[:most])])
+        self._newest_s = np.full(len(flat), -np.inf)
+        holding = np.flatnonzero(flat.nodes > 0)
+        self._newest_s[holding] = flat.running_s[holding, flat.nodes[holding] - 1]
         self._running_sum_s = np.nansum(flat.running_s, axis=1)
-        ages_s = flat.time_s[:, None] - flat.running_s
-        self._starting = (ages_s < price.init_s - TOLERANCE).sum(axis=1)
+        self._starting = (flat.time_s[:, None] - flat.running_s < price.init_s - TOLERANCE).sum(axis=1)
 
     def on(self, nodes: int, type_index: int, made: Made) -> Labels:
         """The labels of the stage's end after running it on so many nodes, with superfluous ones dropped."""
-        rows = np.arange(np.searchsorted(self._flat.nodes, nodes, side="right"))
+        rows = np.arange(self._growing_ends[min(nodes, len(self._growing_ends)) - 1])
+        if nodes < len(self._trimmed_ends):
+            rows = np.concatenate([rows, np.arange(self._trimmed_ends[nodes - 1], self._trimmed_ends[nodes])])
         if self._quick:
             rows = rows[self._starting[rows] == 0]
         if not len(rows) or not self._times.options:
             return nothing(nodes)
-        parts = [
-            self._continued(nodes, rows, number, *self._looked_up(nodes, rows, number))
-            for number in range(len(self._times.options))
-        ]
-        grown = self._worth(_stacked(parts))
-        slow = self._starting[grown.parent] > 0
-        if slow.any():
-            # Where kept nodes are still starting the table was too optimistic; few labels are left to be worked out.
-            exact = [grown.take(~slow)]
-            for number in np.unique(grown.option[slow]):
-                rows = grown.parent[slow & (grown.option == number)]
-                exact.append(self._continued(nodes, rows, number, *self._worked_out(nodes, rows, number)))
-            grown = self._worth(_stacked(exact))
+        grown = self._worth(_stacked([self._looked_up(nodes, rows, k) for k in range(len(self._times.options))]))
+        if not self._quick:
+            grown = self._settled(nodes, grown)
         parent = grown.parent
         kept = self._flat.nodes[parent]
         running_s = np.where(
@@ -158,40 +156,74 @@ class Growth:
             origin=numbers,
         )
 
+    def _settled(self, nodes: int, grown: _Grown) -> _Grown:
+        """The same labels with their true times, and with slower widths where these may pay.
+
+        Where kept nodes were still starting at the barrier, the table was too optimistic. Where nodes are still
+        starting at the end, a slower width may pay: it puts off the next requests while the end of the next stage
+        waits for these nodes in any case.
+        """
+        hurried = self._starting[grown.parent] > 0
+        waiting = (grown.group > 0) & (len(self._times.options) == 1) & (len(self._times.widths) > 1)
+        if not (hurried | waiting).any():
+            return grown
+        parts = [grown.take(~hurried)]
+        for option in range(len(self._times.options)):
+            for place, times in enumerate(self._times.of_option(option), start=1):
+                rows = grown.parent[hurried & (grown.option == option)]
+                parts.append(
+                    self._continued(nodes, rows, option, self._worked_out(nodes, rows, times), times.width, place)
+                )
+                slower = waiting & ~hurried & (grown.width != times.width)
+                rows = grown.parent[slower]
+                kept = self._flat.nodes[rows]
+                seconds = times.seconds[kept, nodes - kept]
+                parts.append(self._continued(nodes, rows, option, seconds, times.width, place))
+        return self._worth(_stacked(parts))
+
     def _worth(self, grown: _Grown) -> _Grown:
         """Those that are not superfluous, as far as their prices tell."""
         ceiling = grown.floor if self._quick else grown.ceiling
         return grown.take(undominated(grown.time_s, grown.floor, ceiling, grown.group))
 
-    def _looked_up(self, nodes: int, rows: Index, number: int) -> tuple[Column, Index]:
-        """(seconds, width) of the stage for labels continued with one option, as if kept nodes were usable."""
-        option = self._times.options[number]
-        kept = self._flat.nodes[rows]
-        new = nodes - kept
-        seconds, width = option.seconds[kept, new], option.width[kept, new]
-        return seconds, width
+    def _looked_up(self, nodes: int, rows: Index, option: int) -> _Grown:
+        """Labels continued with one of the options, as if all kept nodes were usable."""
+        table, kept = self._times.options[option], self._flat.nodes[rows]
+        seconds, width = table.seconds[kept, nodes - kept], table.width[kept, nodes - kept]
+        grown = self._continued(nodes, rows, option, seconds, width, 0)
+        # Too optimistic a time must not drop others.
+        grown.group[self._starting[grown.parent] > 0] = -1
+        return grown
 
-    def _continued(self, nodes: int, rows: Index, number: int, seconds: Column, width: Index) -> _Grown:
-        """Labels continued with one option, given the seconds and the width of each; without those that cannot be."""
+    def _continued(
+        self, nodes: int, rows: Index, option: int, seconds: Column, width: Index | int, place: int
+    ) -> _Grown:
+        """Labels continued with an option, given the seconds and the width of each; without those that cannot be.
+
+        `place` tells apart the widths of one option where these are given one by one, from 1.
+        """
         possible = np.isfinite(seconds)
+        width = np.broadcast_to(width, seconds.shape)
         if not possible.all():
             rows, seconds, width = rows[possible], seconds[possible], width[possible]
         flat, price = self._flat, self._price
         kept, began_s = flat.nodes[rows], flat.time_s[rows]
         new = nodes - kept
         time_s = began_s + seconds
-        closed_usd = flat.closed_usd[rows] + self._times.options[number].training_usd
+        closed_usd = flat.closed_usd[rows] + self._times.options[option].training_usd
         newest_age_s = time_s - self._newest_s[rows]
         new_age_s = seconds - price.launch_s
         held_s = nodes * time_s - self._running_sum_s[rows] - new * (began_s + price.launch_s)
         running = np.where(newest_age_s >= 0, kept, 0) + np.where(new_age_s >= 0, new, 0)
         floor = closed_usd + price.rent_usd_per_s * held_s + price.data_usd * running
         ceiling = floor + kept * price.open_usd(newest_age_s) + new * price.open_usd(new_age_s)
-        # New nodes of one option and number are of one age. Labels whose kept nodes were still starting stand for
-        # nothing but themselves.
+        # New nodes of one number are of one age under one width, if the kept ones were all usable. Where kept ones are
+        # starting still, a label stands for nothing but itself.
         starting = (new > 0) & (new_age_s < price.init_s - TOLERANCE)
-        group = np.where(starting, new + number * (nodes + 1), 0)
-        group = np.where(self._starting[rows] > 0, -1, group)
+        tables = len(self._times.widths) + 1
+        alike = (option * tables + place) * (nodes + 1) + new
+        group = np.where(starting, np.where(self._starting[rows] > 0, -1, alike), 0)
+        group = np.where(newest_age_s < price.init_s - TOLERANCE, -1, group)
         return _Grown(
             time_s=time_s,
             closed_usd=closed_usd,
@@ -200,21 +232,21 @@ class Growth:
             group=group,
             width=width,
             parent=rows,
-            option=np.full(len(rows), number),
+            option=np.full(len(rows), option),
         )
 
-    def _worked_out(self, nodes: int, rows: Index, number: int) -> tuple[Column, Index]:
-        """(seconds, width) of the stage for labels with kept nodes that are still starting."""
+    def _worked_out(self, nodes: int, rows: Index, times: WidthTimes) -> Column:
+        """Seconds of the stage for labels with kept nodes that are still starting."""
         flat, starting = self._flat, self._starting[rows]
-        offset_s = self._newest_s[rows] + self._price.init_s - flat.time_s[rows]
         kept = flat.nodes[rows]
         new = nodes - kept
-        seconds, width = self._times.starting(number, kept - starting, offset_s, starting, new)
+        offset_s = self._newest_s[rows] + self._price.init_s - flat.time_s[rows]
+        seconds = times.starting(kept - starting, offset_s, starting, new)
         oldest_s = flat.running_s[rows, kept - starting]
         for place in np.flatnonzero(oldest_s < self._newest_s[rows] - TOLERANCE):
             # Nodes of several requests are starting, which takes two short stages in a row.
             row = rows[place]
             usable_s = np.maximum(0.0, flat.running_s[row, : kept[place]] + self._price.init_s - flat.time_s[row])
             offsets = list(zip(*(column.tolist() for column in np.unique(usable_s, return_counts=True)), strict=True))
-            seconds[place], width[place] = self._times.staggered(number, offsets, int(new[place]))
-        return seconds, width
+            seconds[place] = times.staggered(offsets, int(new[place]))
+        return seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -44,8 +44,7 @@ def wanted(problem: Problem) -> Objective:
 def fastest(model: ExpectedModel) -> Candidate:
     """The fastest plan: every node there may be, the width that ends each stage soonest, and the best types.
 
-    A change of type gives up all nodes and waits for new ones, so partial plans are kept for every type, as long as
-    none of the same type is as early both at its barrier and with its last node.
+    A change of type gives up all nodes and waits for new ones, so the earliest partial plan of every type is kept.
 
     Raises:
         NoFeasiblePlan: not even one trial fits on any type.
@@ -53,11 +52,8 @@ def fastest(model: ExpectedModel) -> Candidate:
     problem = model.problem
     leaders: list[Trail] = [()]
     for position in range(len(stages_in_order(problem))):
-        leaders = [
-            trail
-            for instance_type in problem.cloud.instance_types
-            for trail in _earliest(_continued(model, leaders, position, instance_type))
-        ]
+        continued = (_continued(model, leaders, position, kind) for kind in problem.cloud.instance_types)
+        leaders = [min(trails, key=lambda trail: trail[-1][1].barrier_s) for trails in continued if trails]
     if not leaders:
         raise no_room(problem)
     return min((completed(model, trail) for trail in leaders), key=lambda c: (c.jct_s, c.cost_usd))
@@ -65,24 +61,17 @@ def fastest(model: ExpectedModel) -> Candidate:
 
 def _continued(
     model: ExpectedModel, leaders: Iterable[Trail], position: int, instance_type: InstanceType
-) -> Iterator[Trail]:
+) -> list[Trail]:
+    """The leaders, each one stage further on all nodes of a type; none when no trial fits on it."""
     chain, stage = stages_in_order(model.problem)[position]
+    trails: list[Trail] = []
     for trail in leaders:
         before, progress = trail[-1] if trail else (None, Progress())
         allocation = soonest(model, position, instance_type, model.problem.cloud.max_nodes, before, progress)
         if allocation:
             step = next_step(model.problem, chain, stage, allocation, before)
-            yield (*trail, (step, model.advance(progress, step)))
-
-
-def _earliest(trails: Iterable[Trail]) -> list[Trail]:
-    """Of trails that end on one type those that none beats at its barrier and in the readiness of its nodes."""
-    best: list[tuple[float, Trail]] = []
-    for trail in sorted(trails, key=lambda trail: trail[-1][1].barrier_s):
-        ready_s = max(batch.usable_s for batch in trail[-1][1].held)
-        if not best or ready_s < best[-1][0]:
-            best.append((ready_s, trail))
-    return [trail for _, trail in best]
+            trails.append((*trail, (step, model.advance(progress, step))))
+    return trails
 
 
 def no_room(problem: Problem) -> NoFeasiblePlan:

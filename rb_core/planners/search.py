@@ -76,7 +76,7 @@ class Search:
     def run(self) -> list[Candidate]:
         """The complete plans of the final front; none when no trial fits."""
         most = [self._useful_nodes(instance_type) for instance_type in self._types]
-        closed = Labels(
+        nowhere = Labels(
             time_s=np.zeros(1),
             closed_usd=np.zeros(1),
             running_s=np.empty((1, 0)),
@@ -84,16 +84,23 @@ class Search:
             origin=np.full(1, -1, dtype=np.intp),
         )
         worthwhile = [self._worthwhile(instance_type) for instance_type in self._types] if self._quick else []
-        held: list[list[Labels]] = [[] for _ in self._types]
         least_left = self._least_left() if self._known else None
-        last = len(self._tables.stages) - 1
-        for position in range(last + 1):
+        intact: list[list[Labels]] = [[] for _ in self._types]
+        trimmed: list[list[Labels]] = [[] for _ in self._types]
+        emptied = [nothing(0) for _ in self._types]
+        for position in range(len(self._tables.stages)):
             made = Made()
-            released = []
+            # Held nodes are kept, so what has given all of a type back goes on with another type.
+            fresh = [
+                _front_of(joined(emptied[:number] + emptied[number + 1 :], 0)) if position else nowhere
+                for number in range(len(self._types))
+            ]
             for number, instance_type in enumerate(self._types):
                 price, limit = self._prices[number], most[number][position]
                 growth = Growth(
-                    [closed, *held[number]],
+                    fresh[number],
+                    intact[number],
+                    trimmed[number],
                     price,
                     self._tables.times(position, instance_type),
                     most=limit,
@@ -101,17 +108,14 @@ class Search:
                     beaten=partial(self._known.beats, least_left[position]) if least_left else None,
                 )
                 counts = worthwhile[number][position] if self._quick else range(1, limit + 1)
-                grown = [
+                intact[number] = [
                     growth.on(nodes, number, made) if nodes in counts else nothing(nodes)
                     for nodes in range(1, limit + 1)
                 ]
-                held[number], free = _taken_apart(grown, price)
-                released.append(free)
+                trimmed[number], emptied[number] = _taken_apart(intact[number], price)
             self._made.append(made.rows())
-            closed = _front_of(joined(released, 0), self._near if position == last else 0.0)
-            if not len(closed):
-                return []
-        return [self._candidate(closed, number) for number in range(len(closed))]
+        complete = _front_of(joined(emptied, 0), self._near)
+        return [self._candidate(complete, number) for number in range(len(complete))]
 
     def _least_left(self) -> list[tuple[Column, Column]]:
         """For the end of every stage, points (seconds, usd) of which one is below whatever the rest can take and cost.
@@ -123,9 +127,9 @@ class Search:
         points = [left]
         for position in range(len(self._tables.stages) - 1, 0, -1):
             options = [
-                least
-                for number, instance_type in enumerate(self._types)
-                for least in self._tables.times(position, instance_type).least(self._prices[number].usd_per_s)
+                (float(times.seconds.min()), times.busy_s * instance_type.usd_per_s)
+                for instance_type in self._types
+                for times in self._tables.times(position, instance_type).widths
             ]
             time_s = np.add.outer(left[0], [option[0] for option in options]).ravel()
             cost_usd = np.add.outer(left[1], [option[1] for option in options]).ravel()
@@ -197,7 +201,8 @@ class _Known:
         ends = time_s[:, None] + left[0]
         known = self._cost_usd[np.searchsorted(self._time_s, ends + TOLERANCE, side="right")]
         least = np.maximum(floor[:, None] + left[1], committed[:, None])
-        return np.logical_and.reduce(known <= least + TOLERANCE, axis=1)
+        beaten: NDArray[np.bool_] = np.all(known <= least + TOLERANCE, axis=1)
+        return beaten
 
 
 def _thinned(time_s: Column, cost_usd: Column) -> tuple[Column, Column]:
@@ -223,7 +228,7 @@ def _taken_apart(grown: list[Labels], price: Price) -> tuple[list[Labels], Label
     return kept[::-1], down
 
 
-def _front_of(closed: Labels, near: float) -> Labels:
+def _front_of(closed: Labels, near: float = 0.0) -> Labels:
     """Of labels that hold nothing those that none beats in both, nor by more than the fraction `near` in cost."""
     return closed.take(undominated(closed.time_s, closed.closed_usd / (1.0 + near), closed.closed_usd))
 

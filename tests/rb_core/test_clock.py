@@ -63,6 +63,13 @@ def test_what_waits_is_taken_before_time_passes():
     assert clock.now() == 1
 
 
+def test_what_comes_exactly_at_the_limit_is_not_missed():
+    clock = ManualClock()
+    inbox = clock.inbox()
+    clock.call_at(20, lambda: inbox.put(notice("just in time")))
+    assert inbox.get(until_s=20).node == "just in time"
+
+
 def test_a_timer_in_the_past_runs_at_the_next_wait_without_turning_time_back():
     clock, seen = ManualClock(start_s=50), []
     clock.call_at(10, lambda: seen.append(clock.now()))

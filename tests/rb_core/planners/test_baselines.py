@@ -9,6 +9,7 @@ import pytest
 from model_reference import random_problem, worked_problem
 
 from rb_core.errors import InvalidInput, NoFeasiblePlan
+from rb_core.hardware import Latency
 from rb_core.plan import Objective
 from rb_core.planners.greedy import Greedy
 from rb_core.planners.naive import Naive
@@ -92,6 +93,14 @@ def test_a_limit_out_of_reach_is_told_with_the_nearest(planner):
         planner().plan(asking(problem, budget_usd=cheapest * 0.999), np.random.default_rng(0))
     assert caught.value.limit == "budget_usd"
     assert caught.value.nearest["cost_usd"] == pytest.approx(cheapest)
+
+
+def test_of_widths_that_end_a_stage_together_the_smaller_one_is_taken():
+    problem = worked_problem()
+    profile = dataclasses.replace(problem.profile, iteration_s={w: Latency(mean=5.0) for w in (1, 2, 4)})
+    problem = asking(dataclasses.replace(problem, profile=profile), deadline_s=1e6)
+    plan = Static().plan(problem, np.random.default_rng(0))
+    assert [allocation.slots_per_trial for allocation in plan.chains[0]] == [1, 1, 1]
 
 
 def test_greedy_is_the_definition_s():
