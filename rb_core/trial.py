@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from rb_core import checkpoint, randomness
 from rb_core.errors import TrialMisuse, UnusableCheckpoint
-from rb_core.kept import KeptState
-from rb_core.score import real_score
-from rb_core.sharding import ShardedBatches
+from rb_core.training import checkpoint, randomness
+from rb_core.training.kept import KeptState
+from rb_core.training.score import real_score
+from rb_core.training.sharding import ShardedBatches
 
 if TYPE_CHECKING:
     import torch
 
-    from rb_core.channel import Channel
-    from rb_core.gradients import Share
-    from rb_core.peers import Peers
     from rb_core.ports import TrialRun
+    from rb_core.training.channel import Channel
+    from rb_core.training.gradients import Share
+    from rb_core.training.peers import Peers
 
     Model = TypeVar("Model", bound=torch.nn.Module)
 
@@ -200,7 +200,7 @@ class Trial:
                 f"trial.wrap() over {self.world_size} processes needs the ddp launcher; "
                 'set launcher = "ddp", or give each trial one slot'
             )
-        from rb_core import gradients
+        from rb_core.training import gradients
 
         if self.rank == 0:
             for remark in gradients.remarks_on(model):
@@ -232,7 +232,7 @@ class Trial:
             InvalidInput: an iterable data set, a batch size that is no positive integer, or an option that the
                 trial sets itself.
         """
-        from rb_core.loader import ShardedLoader, check_loadable
+        from rb_core.training.loader import ShardedLoader, check_loadable
 
         check_loadable(dataset, options)
         batches = ShardedBatches(
@@ -424,7 +424,7 @@ class Trial:
         self._fills_folders = True
 
     def _share(self) -> Share:
-        from rb_core.gradients import Share
+        from rb_core.training.gradients import Share
 
         if self._share_of_batch is None:
             self._share_of_batch = Share(1 / self.world_size)

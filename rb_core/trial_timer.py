@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rb_core import checkpoint
 from rb_core.errors import TrialFailure
 from rb_core.measurement import Measurement
 from rb_core.ports import Clock, Launcher, Notice, Slot, TrialExit, TrialHandle, TrialNotice, TrialRun
+from rb_core.training import checkpoint
 from rb_core.trial import ConfigRead, Iterated, Message, Ready, Remark, Reported, Saved
 
 KILL_WAIT_S = 15.0

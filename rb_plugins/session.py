@@ -14,6 +14,7 @@ import numpy as np
 
 from rb_core.clock import SystemClock
 from rb_core.engine import Engine
+from rb_core.engine.request import RunRequest
 from rb_core.errors import BudgetExceeded, InvalidInput, RubberBandError
 from rb_core.eventlog import EventLog
 from rb_core.events import Event
@@ -22,7 +23,6 @@ from rb_core.measurement import MeasuredProfile
 from rb_core.plan import AllocationPlan, Objective, Problem
 from rb_core.ports import Clock, Inbox, Launcher, Provider
 from rb_core.profile import ScalingProfile
-from rb_core.request import RunRequest
 from rb_core.simulate import Estimate, simulate
 from rb_core.space import Space, sample
 from rb_core.spec import ExperimentSpec

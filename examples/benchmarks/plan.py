@@ -1,4 +1,4 @@
-"""How long a planner takes for SHA(64, 4, 508, 2), the first time and with what it has cached.
+"""How long a planner takes for SHA(64, 4, 508, 2) on up to 64 nodes of 4 slots.
 
     python examples/benchmarks/plan.py [planner] [noise] [repeats]
 
@@ -47,5 +47,5 @@ def measure(planner: str, noise: float, repeats: int) -> dict:
 
 
 if __name__ == "__main__":
-    planner, noise, repeats = (*sys.argv[1:], *("greedy", "0", "5")[len(sys.argv) - 1 :])
+    planner, noise, repeats = (*sys.argv[1:], *("exact", "0", "5")[len(sys.argv) - 1 :])
     print(json.dumps(measure(planner, float(noise), int(repeats))))

@@ -11,7 +11,7 @@ from rb_core.ports import Inbox, TrialRun
 from rb_core.target import Target
 
 # The first optimizer that a process makes imports torch._dynamo, which takes most of a second.
-_MODULES = ("torch", "torch.distributed", "torch._dynamo", "rb_core.gradients", "rb_core.loader")
+_MODULES = ("torch", "torch.distributed", "torch._dynamo", "rb_core.training.gradients", "rb_core.training.loader")
 
 
 class DdpLauncher:

@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 from rb_core.errors import LaunchFailure
-from rb_core.peers import Peers
 from rb_core.ports import TrialRun
+from rb_core.training.peers import Peers
 
 _LOOPBACK = "127.0.0.1"
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rb_core.errors import InvalidInput
-from rb_core.peers import Peers
 from rb_core.ports import TrialRun
 from rb_core.target import Target
+from rb_core.training.peers import Peers
 
 Group = Callable[[TrialRun, int, Peers, str, float], AbstractContextManager[bool]]
 """Brings the ranks together before the function runs: called with (run, rank, peers, device, timeout_s); the context

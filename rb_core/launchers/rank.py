@@ -17,15 +17,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from rb_core.channel import SocketChannel
-from rb_core.configuration import Configuration
 from rb_core.errors import RubberBandError
 from rb_core.launchers import linux
 from rb_core.launchers.order import Order, Outcome
-from rb_core.peers import Alone, PeerLost, SocketPeers
 from rb_core.ports import TrialRun
-from rb_core.randomness import seed_all
 from rb_core.target import Target, TrainingFunction
+from rb_core.training.channel import SocketChannel
+from rb_core.training.configuration import Configuration
+from rb_core.training.peers import Alone, PeerLost, SocketPeers
+from rb_core.training.randomness import seed_all
 from rb_core.trial import ConfigRead, Trial
 
 _PACKAGE = str(Path(__file__).parent.parent)

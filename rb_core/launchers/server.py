@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import Self
 
 from rb_core.errors import LaunchFailure
-from rb_core.frames import receive_frame, send_frame
 from rb_core.launchers.order import Order, Preparation, Prepared
+from rb_core.training.frames import receive_frame, send_frame
 
 _PROGRAM = """\
 import json, sys

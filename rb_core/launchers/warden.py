@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rb_core.frames import receive_frame, send_frame
 from rb_core.launchers import linux
 from rb_core.launchers.order import Ended, Failure, Kill, Order, Outcome
 from rb_core.launchers.rank import run_rank
 from rb_core.target import Target, TrainingFunction
+from rb_core.training.frames import receive_frame, send_frame
 
 PATIENCE_S = 2.0
 """How long a rank's "connection closed by peer" waits for the failure of the rank that closed it."""

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from rb_core.errors import TrialFailure
-from rb_core.frames import FrameReader, pack
 from rb_core.launchers.order import Ended, Failure, Kill
 from rb_core.ports import Inbox, TrialExit, TrialNotice
+from rb_core.training.frames import FrameReader, pack
 from rb_core.trial import Message, Stop
 
 _DRAIN_S = 10.0

@@ -7,10 +7,10 @@ from rb_core.cluster import Cluster
 from rb_core.errors import LaunchFailure, LeakedNodes, UnusableLog
 from rb_core.eventlog import MemoryLog
 from rb_core.events import NodeLost, NodeReady, NodeReleased, NodeRequested, NodeRunning, StageStarted
-from rb_core.fakes import FakeProvider
 from rb_core.hardware import InstanceType
 from rb_core.journal import Journal
 from rb_core.ports import NodeNotice
+from rb_core.testing.fakes import FakeProvider
 
 A = InstanceType(name="a", slots=2, usd_per_hour=1.0)
 B = InstanceType(name="b", slots=4, usd_per_hour=2.0)

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from rb_core.errors import InvalidInput, TrialMisuse, UnusableCheckpoint
-from rb_core.launching_contract import a_run
-from rb_core.peers import Alone
+from rb_core.testing.launching_contract import a_run
+from rb_core.training.peers import Alone
 from rb_core.trial import Iterated, Ready, Reported, Saved, Stop, Trial
 
 

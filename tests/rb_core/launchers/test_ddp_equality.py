@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from rb_core.launchers.ddp import DdpLauncher
-from rb_core.launching_contract import Story, a_run
 from rb_core.target import Target
+from rb_core.testing.launching_contract import Story, a_run
 from rb_core.trial import Ready, Remark, Saved
 
 FUNCTIONS = Path(__file__).with_name("trained.py")

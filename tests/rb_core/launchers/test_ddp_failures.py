@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rb_core.launchers.ddp import DdpLauncher
-from rb_core.launching_contract import Story, a_run, is_running
 from rb_core.target import Target
+from rb_core.testing.launching_contract import Story, a_run, is_running
 from rb_core.trial import Iterated, Remark, Reported, Saved
 
 FUNCTIONS = Path(__file__).with_name("trained.py")

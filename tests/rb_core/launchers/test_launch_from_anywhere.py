@@ -12,8 +12,8 @@ import pytest
 
 from rb_core.errors import InvalidInput, LaunchFailure
 from rb_core.launchers.process import ProcessLauncher
-from rb_core.launching_contract import Story, a_run, is_running
 from rb_core.target import Target
+from rb_core.testing.launching_contract import Story, a_run, is_running
 from rb_core.trial import Remark, Reported
 
 
@@ -30,7 +30,7 @@ def test_a_script_without_a_main_guard_trains_its_own_function(tmp_path):
         from pathlib import Path
         import torch
         from rb_core.launchers.ddp import DdpLauncher
-        from rb_core.launching_contract import Story, a_run
+        from rb_core.testing.launching_contract import Story, a_run
         from rb_core.target import Target
         from rb_core.trial import Reported
 
@@ -137,7 +137,7 @@ def test_nothing_survives_a_parent_that_is_killed(tmp_path):
         """
         import os
         from pathlib import Path
-        from rb_core import launching_contract as contract
+        from rb_core.testing import launching_contract as contract
         from rb_core.launchers.process import ProcessLauncher
         from rb_core.target import Target
         from rb_core.trial import Remark

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rb_core.engine.places import Place
+from rb_core.engine.request import RunRequest
+from rb_core.engine.retention import superseded
 from rb_core.errors import TrialFailure, UnusableCheckpoint
 from rb_core.events import CheckpointDeleted, TrialReady, TrialReported, TrialSaved, TrialStarted
 from rb_core.journal import Journal
-from rb_core.places import Place
 from rb_core.ports import Clock, Inbox, Launcher, Timer, TrialHandle, TrialRun
-from rb_core.request import RunRequest
-from rb_core.retention import superseded
 from rb_core.trial import ConfigRead, Iterated, Message, Ready, Remark, Reported, Saved
 
 OnMessage = Callable[[int, int, Message], Message | None]

@@ -1,7 +1,7 @@
 import pytest
 
+from rb_core.engine.places import Place, Places
 from rb_core.placement import Placement
-from rb_core.places import Place, Places
 from rb_core.ports import Slot
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rb_core.errors import InvalidInput
-from rb_core.sharding import ShardedBatches
+from rb_core.training.sharding import ShardedBatches
 
 
 def batches(rank=0, world_size=1, *, size=23, batch=5, shuffle=True, drop_last=False, seed=0, iteration=lambda: 0):

@@ -2,8 +2,8 @@ from pathlib import Path
 
 from engine_world import plan, problem
 
+from rb_core.engine.request import RunRequest
 from rb_core.plan import ChainOrder
-from rb_core.request import RunRequest
 
 TWO = [[(2, 10), (1, 20)], [(1, 40)]]
 

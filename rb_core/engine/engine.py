@@ -9,23 +9,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from rb_core import checkpoint
 from rb_core.bracket import Promote
 from rb_core.budget import Budget
-from rb_core.chainrun import BarrierReached, ChainRun
 from rb_core.cluster import Cluster
 from rb_core.dag import ExecutionDAG
+from rb_core.engine.chainrun import BarrierReached, ChainRun
+from rb_core.engine.failures import Failures
+from rb_core.engine.request import RunRequest
+from rb_core.engine.running import OnMessage, Remove, RunningTrial, Setting
 from rb_core.errors import LaunchFailure, RubberBandError, RunInterrupted
 from rb_core.eventlog import Log
 from rb_core.events import RunEnded, RunEnding, RunStarted, TrialCreated, TrialPaused
-from rb_core.failures import Failures
 from rb_core.journal import Journal, Observer
 from rb_core.plainjson import plain
 from rb_core.ports import Clock, Inbox, Launcher, NodeNotice, Notice, Provider, Timer, TrialExit, TrialNotice
-from rb_core.request import RunRequest
-from rb_core.running import OnMessage, Remove, RunningTrial, Setting
 from rb_core.spec import Chain, ExperimentSpec
 from rb_core.state import RunState
+from rb_core.training import checkpoint
 
 PromoteHook = Callable[[ExperimentSpec, int, Mapping[int, float]], Sequence[int] | None]
 """Told one chain as an experiment, the stage and its scores, answers who goes on, best first; None: as built in."""

@@ -22,12 +22,12 @@ from rb_core.errors import (
 )
 from rb_core.eventlog import EventLog, MemoryLog, line, read_log
 from rb_core.events import RunEnding
-from rb_core.fakes import FakeTraining
 from rb_core.hardware import Billing
 from rb_core.ledger import cost_usd, ledger
 from rb_core.plan import ChainOrder
 from rb_core.simulate import simulate
 from rb_core.state import RunState, TrialPhase, apply, fold
+from rb_core.testing.fakes import FakeTraining
 from rb_core.trial import Message, Remark
 
 WIDE = plan([(2, 1), (2, 2), (2, 4)])

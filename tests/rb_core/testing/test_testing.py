@@ -4,9 +4,9 @@ import pytest
 
 from rb_core import testing
 from rb_core.clock import ManualClock
-from rb_core.fakes import FakeProvider
 from rb_core.ports import NodeNotice
 from rb_core.testing import ProviderContract
+from rb_core.testing.fakes import FakeProvider
 
 CHECKS = [name for name, _ in inspect.getmembers(ProviderContract) if name.startswith("test_")]
 

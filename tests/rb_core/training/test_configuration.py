@@ -4,7 +4,7 @@ import pickle
 import numpy as np
 import pytest
 
-from rb_core.configuration import Configuration
+from rb_core.training.configuration import Configuration
 
 
 def take(**options):

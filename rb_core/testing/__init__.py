@@ -1,4 +1,4 @@
-"""Contracts that every provider and launcher keeps, as test suites; and the fakes of `rb_core.fakes`.
+"""Contracts that every provider and launcher keeps, as test suites; and the fakes of `rb_core.testing.fakes`.
 
 A third party proves its provider by subclassing the contract in its own tests::
 
@@ -13,10 +13,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from rb_core.clock import ManualClock
-from rb_core.fakes import FakeHandle, FakeLauncher, FakeNode, FakeProvider, FakeTraining
 from rb_core.hardware import InstanceType
-from rb_core.launching_contract import LauncherContract
 from rb_core.ports import Clock, Inbox, NodeNotice, Provider
+from rb_core.testing.fakes import FakeHandle, FakeLauncher, FakeNode, FakeProvider, FakeTraining
+from rb_core.testing.launching_contract import LauncherContract
 
 __all__ = [
     "FakeHandle",

@@ -9,13 +9,13 @@ from typing import Any
 
 from rb_core.clock import ManualClock
 from rb_core.engine import Engine
+from rb_core.engine.request import RunRequest
 from rb_core.eventlog import Log, MemoryLog
-from rb_core.fakes import FakeLauncher, FakeProvider, FakeTraining
 from rb_core.hardware import Billing, Cloud, InstanceType, Latency
 from rb_core.plan import AllocationPlan, ChainOrder, Problem, StageAllocation
 from rb_core.profile import ScalingProfile
-from rb_core.request import RunRequest
 from rb_core.spec import ExperimentSpec, Stage
+from rb_core.testing.fakes import FakeLauncher, FakeProvider, FakeTraining
 
 MEAN_S = {1: 10.0, 2: 6.0, 4: 4.0}
 """Iteration latencies of the model's worked example, by slots per trial."""

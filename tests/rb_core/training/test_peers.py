@@ -3,7 +3,7 @@ import socket
 import pytest
 
 from rb_core.errors import TrialMisuse
-from rb_core.peers import Alone, PeerLost, SocketPeers
+from rb_core.training.peers import Alone, PeerLost, SocketPeers
 
 
 @pytest.fixture

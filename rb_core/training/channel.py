@@ -8,7 +8,7 @@ import socket
 from collections import deque
 from typing import Protocol
 
-from rb_core.frames import receive_frame, send_frame
+from rb_core.training.frames import receive_frame, send_frame
 from rb_core.trial import Message, Stop
 
 

@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rb_core import checkpoint, randomness
 from rb_core.errors import TrialMisuse, UnusableCheckpoint
+from rb_core.training import checkpoint, randomness
 
 if TYPE_CHECKING:
-    from rb_core.peers import Peers
+    from rb_core.training.peers import Peers
 
 
 class KeptState:
@@ -106,7 +106,7 @@ class KeptState:
             raise TrialMisuse(
                 f"trial.restore({name}=...) must have state_dict() and load_state_dict(), got a {type(thing).__name__}"
             )
-        from rb_core.gradients import bare
+        from rb_core.training.gradients import bare
 
         self._objects[name] = thing = bare(thing)
         if self._saved is None:

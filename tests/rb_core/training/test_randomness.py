@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from rb_core import randomness
+from rb_core.training import randomness
 
 
 @pytest.fixture(autouse=True)

@@ -12,12 +12,12 @@ from pathlib import Path
 from rb_core.bracket import Bracket, Promote
 from rb_core.cluster import Cluster, HeldNode
 from rb_core.dag import Step
+from rb_core.engine.failures import Failures
+from rb_core.engine.places import Place, Places
+from rb_core.engine.running import RunningTrial, Setting, remove
 from rb_core.errors import LaunchFailure, TrialFailure
 from rb_core.events import StageEnded, StageStarted, TrialFailed, TrialPaused
-from rb_core.failures import Failures
-from rb_core.places import Place, Places
 from rb_core.ports import Notice, TrialRun
-from rb_core.running import RunningTrial, Setting, remove
 from rb_core.trial import Message
 
 

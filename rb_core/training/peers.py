@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from rb_core.errors import TrialMisuse
-from rb_core.frames import receive_frame, send_frame
+from rb_core.training.frames import receive_frame, send_frame
 
 
 class PeerLost(ConnectionError):

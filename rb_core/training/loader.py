@@ -8,8 +8,8 @@ from typing import Any
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from rb_core.errors import InvalidInput
-from rb_core.gradients import Share
-from rb_core.sharding import ShardedBatches
+from rb_core.training.gradients import Share
+from rb_core.training.sharding import ShardedBatches
 
 _OURS = ("batch_size", "batch_sampler", "sampler", "shuffle", "drop_last")
 

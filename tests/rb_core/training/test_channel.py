@@ -3,8 +3,8 @@ import socket
 
 import pytest
 
-from rb_core.channel import SocketChannel
-from rb_core.frames import receive_frame, send_frame
+from rb_core.training.channel import SocketChannel
+from rb_core.training.frames import receive_frame, send_frame
 from rb_core.trial import Remark, Stop
 
 

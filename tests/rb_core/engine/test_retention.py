@@ -1,6 +1,6 @@
 import math
 
-from rb_core.retention import superseded
+from rb_core.engine.retention import superseded
 from rb_core.state import Checkpoint, TrialState
 
 

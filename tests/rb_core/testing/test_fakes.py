@@ -4,8 +4,8 @@ import pytest
 
 from rb_core.clock import ManualClock
 from rb_core.errors import LaunchFailure
-from rb_core.fakes import FakeLauncher, FakeTraining
 from rb_core.ports import Launcher, Slot, TrialExit, TrialNotice, TrialRun
+from rb_core.testing.fakes import FakeLauncher, FakeTraining
 from rb_core.trial import ConfigRead, Iterated, Ready, Reported, Saved, Stop
 
 RUN = TrialRun(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rb_core import checkpoint
 from rb_core.errors import UnusableCheckpoint
+from rb_core.training import checkpoint
 
 
 def test_what_was_written_is_read_back(tmp_path):

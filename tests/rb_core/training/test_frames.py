@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rb_core.frames import FrameReader, pack, receive_frame, receive_frame_with_descriptors, send_frame
+from rb_core.training.frames import FrameReader, pack, receive_frame, receive_frame_with_descriptors, send_frame
 
 
 @given(payloads=st.lists(st.binary(max_size=40)), cut=st.integers(1, 9))

@@ -1,5 +1,5 @@
+from rb_core.engine.failures import Failures
 from rb_core.errors import TrialFailure
-from rb_core.failures import Failures
 
 
 def failure(trial, cause):

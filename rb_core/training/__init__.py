@@ -1,0 +1,1 @@
+"""What stands behind a user's trial: checkpoints, data shards, gradients, random numbers, and talk between ranks."""
