@@ -1,1 +1,1 @@
-"""Makes `model_reference`, which stands beside this file, importable from the folders below."""
+"""Makes the modules beside this file that are no tests importable from the folders below."""
