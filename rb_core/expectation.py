@@ -10,6 +10,7 @@ that the expectation of the *rounded* bill can be taken.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -32,6 +33,9 @@ SEED = 20210426
 
 WHOLE_PLAN_SAMPLES = 2000
 """Samples behind the reported expectation of a whole plan."""
+
+_QUADRATURE = 241
+"""Points of the integral behind the expected end of chains side by side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,15 +84,14 @@ class ExpectedModel:
 
     def evaluate(self, plan: AllocationPlan) -> tuple[float, float]:
         """Expected (jct_s, cost_usd) of a plan in the model. Raises `InvalidInput` as `ExecutionDAG.build` does."""
-        jct_s = cost_usd = 0.0
+        ends = []
         for lane in ExecutionDAG.build(self.problem, plan).lanes:
             progress = Progress()
             for step in lane:
                 progress = self.advance(progress, step)
-            end = self.finish(progress)
-            jct_s = max(jct_s, end.barrier_s)
-            cost_usd += end.cost_usd
-        return jct_s, cost_usd
+            ends.append(self.finish(progress))
+        jct_s = expected_latest_s([(end.barrier_s, math.sqrt(end.variance)) for end in ends])
+        return jct_s, sum(end.cost_usd for end in ends)
 
     def advance(self, progress: Progress, step: Step) -> Progress:
         """The job at the barrier that ends `step`, from the one that begins it."""
@@ -286,6 +289,17 @@ def expected_billed_s(billing: Billing, mean_s: float, std_s: float) -> float:
     reached = [_probably_above(k * granule_s, mean_s, std_s) for k in range(first, last + 1)]
     shares = (longer - still for longer, still in pairwise(reached))
     return sum(max(k * granule_s, least_s) * share for k, share in enumerate(shares, start=first + 1))
+
+
+def expected_latest_s(ends: Sequence[tuple[float, float]]) -> float:
+    """Expectation of the latest of independent, about normal times, given as (mean, standard deviation) in seconds."""
+    spread_s = max(std_s for _, std_s in ends)
+    latest_s = max(mean_s for mean_s, _ in ends)
+    if len(ends) == 1 or spread_s <= 1e-9:
+        return latest_s
+    at_s = np.linspace(latest_s - 6 * spread_s, latest_s + 6 * spread_s, _QUADRATURE)
+    none_later = [math.prod(1.0 - _probably_above(x, mean_s, std_s) for mean_s, std_s in ends) for x in at_s.tolist()]
+    return float(at_s[-1] - np.trapezoid(none_later, at_s))
 
 
 def _probably_above(limit_s: float, mean_s: float, std_s: float) -> float:

@@ -6,7 +6,7 @@ A plugin is a module or an object whose functions carry `@hookimpl`, made known 
     [project.entry-points.rubberband]
     my_plugin = "my_package.plugin"
 
-docs/hooks.md describes every hook. From Python, `Session` is the whole flow; `make_manager` gives the plugins.
+docs/hooks.md describes every hook. From Python, `Session` is the whole flow (`Measuring` says how it profiles); `make_manager` gives the plugins.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ import pluggy
 if TYPE_CHECKING:
     from rb_plugins.manager import Manager, make_manager
     from rb_plugins.session import Session
+    from rb_plugins.tuning import Measuring
 
 hookimpl = pluggy.HookimplMarker("rubberband")
 """Marks the functions of a plugin that implement a hook."""
 
-__all__ = ["Manager", "Session", "hookimpl", "make_manager"]
+__all__ = ["Manager", "Measuring", "Session", "hookimpl", "make_manager"]
 
 _HOMES = {
     "Manager": "rb_plugins.manager",
+    "Measuring": "rb_plugins.tuning",
     "make_manager": "rb_plugins.manager",
     "Session": "rb_plugins.session",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Load `Session` and its like on first use, so that plugins can import `hookimpl` for next to nothing."""
+    """Load a public name on first use, so that plugins can import `hookimpl` for next to nothing."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -3,7 +3,7 @@
 from scipy.stats import loguniform, uniform
 
 from rb_core import Billing, Cloud, ExperimentSpec, InstanceType, Objective
-from rb_plugins import Session
+from rb_plugins import Measuring, Session
 
 core = InstanceType(name="core", slots=1, usd_per_hour=0.17)
 outcome = Session().tune(
@@ -17,7 +17,7 @@ outcome = Session().tune(
     experiment=ExperimentSpec.successive_halving(n=27, r=3, R=54, eta=3),
     cloud=Cloud(instance_types=(core,), max_nodes=2, billing=Billing(minimum_s=0)),
     objective=Objective(deadline_factor=1.15),
-    name="digits",
+    profile=Measuring(budget_s=25),
     metric="accuracy",
 )
 print(f"{outcome.best.score:.3f} with {outcome.best.config}: {outcome.best.checkpoint}")

@@ -20,17 +20,34 @@ class Candidate:
         allocations: of all stages of all chains, one after another.
         jct_s: expected completion time.
         cost_usd: expected bill.
+        order: how several chains share the time.
     """
 
     allocations: tuple[StageAllocation, ...]
     jct_s: float
     cost_usd: float
+    order: ChainOrder = ChainOrder.SEQUENTIAL
+
+    @property
+    def nodes(self) -> int:
+        """The most nodes of any stage: what a chain needs of the node limit."""
+        return max(allocation.nodes for allocation in self.allocations)
 
     def plan(self, problem: Problem) -> AllocationPlan:
-        """The plan, its chains one after another."""
+        """The plan, chain by chain."""
         left = iter(self.allocations)
         chains = tuple(tuple(next(left) for _ in chain) for chain in problem.experiment.chains)
-        return AllocationPlan(chains=chains, order=ChainOrder.SEQUENTIAL)
+        return AllocationPlan(chains=chains, order=self.order)
+
+
+def beside(chains: Sequence[Candidate]) -> Candidate:
+    """Candidates of one chain each, in the chains' order, as one whose chains run side by side."""
+    return Candidate(
+        allocations=tuple(allocation for chain in chains for allocation in chain.allocations),
+        jct_s=max(chain.jct_s for chain in chains),
+        cost_usd=sum(chain.cost_usd for chain in chains),
+        order=ChainOrder.PARALLEL,
+    )
 
 
 def stages_in_order(problem: Problem) -> tuple[tuple[int, int], ...]:
@@ -43,6 +60,16 @@ def widths(problem: Problem, instance_type: InstanceType, nodes: int) -> Iterato
     for width in problem.profile.slots:
         if divides(width, instance_type.slots) and width <= nodes * instance_type.slots:
             yield width
+
+
+def least_nodes(problem: Problem) -> int | None:
+    """The fewest nodes that hold a trial; None when `max_nodes` of no type do."""
+    needed = (
+        max(1, width // instance_type.slots)
+        for instance_type in problem.cloud.instance_types
+        for width in widths(problem, instance_type, problem.cloud.max_nodes)
+    )
+    return min(needed, default=None)
 
 
 Trail = Sequence[tuple[Step, Progress]]

@@ -8,13 +8,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rb_core.dag import next_step
 from rb_core.errors import InvalidInput, NoFeasiblePlan
-from rb_core.expectation import ExpectedModel, Progress, expected
-from rb_core.hardware import InstanceType
+from rb_core.expectation import ExpectedModel, expected
 from rb_core.placement import divides
 from rb_core.plan import AllocationPlan, Objective, Problem
-from rb_core.planners.candidate import Candidate, Trail, completed, soonest, stages_in_order
+from rb_core.planners.candidate import Candidate
+from rb_core.planners.fastest import fastest, no_room
 from rb_core.simulate import simulate
 
 SAMPLES = 1000
@@ -39,50 +38,6 @@ def wanted(problem: Problem) -> Objective:
     if problem.objective is None:
         raise InvalidInput("objective", "is missing: set deadline_s or budget_usd")
     return problem.objective
-
-
-def fastest(model: ExpectedModel) -> Candidate:
-    """The fastest plan: every node there may be, the width that ends each stage soonest, and the best types.
-
-    A change of type gives up all nodes and waits for new ones, so the earliest partial plan of every type is kept.
-
-    Raises:
-        NoFeasiblePlan: not even one trial fits on any type.
-    """
-    problem = model.problem
-    leaders: list[Trail] = [()]
-    for position in range(len(stages_in_order(problem))):
-        continued = (_continued(model, leaders, position, kind) for kind in problem.cloud.instance_types)
-        leaders = [min(trails, key=lambda trail: trail[-1][1].barrier_s) for trails in continued if trails]
-    if not leaders:
-        raise no_room(problem)
-    return min((completed(model, trail) for trail in leaders), key=lambda c: (c.jct_s, c.cost_usd))
-
-
-def _continued(
-    model: ExpectedModel, leaders: Iterable[Trail], position: int, instance_type: InstanceType
-) -> list[Trail]:
-    """The leaders, each one stage further on all nodes of a type; none when no trial fits on it."""
-    chain, stage = stages_in_order(model.problem)[position]
-    trails: list[Trail] = []
-    for trail in leaders:
-        before, progress = trail[-1] if trail else (None, Progress())
-        allocation = soonest(model, position, instance_type, model.problem.cloud.max_nodes, before, progress)
-        if allocation:
-            step = next_step(model.problem, chain, stage, allocation, before)
-            trails.append((*trail, (step, model.advance(progress, step))))
-    return trails
-
-
-def no_room(problem: Problem) -> NoFeasiblePlan:
-    """The error for a cloud on which no trial fits."""
-    types = ", ".join(f"{t.name} ({t.slots} slots)" for t in problem.cloud.instance_types)
-    slots = ", ".join(str(w) for w in problem.profile.slots)
-    return NoFeasiblePlan(
-        f"no trial fits: the profile knows {slots} slots per trial, and max_nodes {problem.cloud.max_nodes} of "
-        f"{types} cannot hold any of these; raise max_nodes, add an instance type or profile fewer slots",
-        limit="max_nodes",
-    )
 
 
 def lower_bound_usd(problem: Problem) -> float:

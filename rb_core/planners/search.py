@@ -33,12 +33,18 @@ _CORNERS = 16
 
 
 class StageTables:
-    """The stage times of one problem, worked out once for all searches."""
+    """The stage times of one problem, worked out once for all searches.
 
-    def __init__(self, model: ExpectedModel) -> None:
+    Attributes:
+        problem: the problem.
+        stages: (chain, stage) of what a search walks through, in order.
+    """
+
+    def __init__(self, model: ExpectedModel, *, chain: int | None = None) -> None:
+        """Those of all stages, one chain after another, or of one chain alone."""
         self._model = model
         self.problem = model.problem
-        self.stages = stages_in_order(model.problem)
+        self.stages = tuple(place for place in stages_in_order(model.problem) if chain in (None, place[0]))
         self._times: dict[tuple[int, int, str], StageTimes] = {}
 
     def times(self, position: int, instance_type: InstanceType) -> StageTimes:
@@ -55,7 +61,13 @@ class Search:
     """Label-setting over the stages of one problem."""
 
     def __init__(
-        self, tables: StageTables, *, quick: bool = False, known: Sequence[Candidate] = (), near: float = 0.0
+        self,
+        tables: StageTables,
+        *,
+        quick: bool = False,
+        known: Sequence[Candidate] = (),
+        near: float = 0.0,
+        max_nodes: int | None = None,
     ) -> None:
         """Prepare a search.
 
@@ -64,10 +76,12 @@ class Search:
             quick: keep few labels and try few numbers of nodes: complete plans, but not all that are undominated.
             known: complete plans that need not be found again.
             near: plans dearer than the front by up to this fraction are returned too.
+            max_nodes: a limit below the problem's; None is the problem's.
         """
         self._tables, self._quick, self._near = tables, quick, near
         self._known = _Known(known, near)
         self._problem = problem = tables.problem
+        self._max_nodes = problem.cloud.max_nodes if max_nodes is None else max_nodes
         self._types = problem.cloud.instance_types
         self._prices = [_price(problem, instance_type) for instance_type in self._types]
         # For each stage, how its labels came about: rows of (parent, type, nodes, width).
@@ -139,7 +153,7 @@ class Search:
         return points[::-1]
 
     def _useful_nodes(self, instance_type: InstanceType) -> list[int]:
-        """For every stage the most nodes that it or a later one could occupy, at most `max_nodes`."""
+        """For every stage the most nodes that it or a later one could occupy, at most the limit."""
         useful, most = [], 0
         for chain, stage in reversed(self._tables.stages):
             trials = self._problem.experiment.chains[chain][stage].trials
@@ -147,7 +161,7 @@ class Search:
                 if divides(width, instance_type.slots):
                     group, per_node = max(1, width // instance_type.slots), max(1, instance_type.slots // width)
                     most = max(most, -(-trials // per_node) * group)
-            useful.append(min(most, self._problem.cloud.max_nodes))
+            useful.append(min(most, self._max_nodes))
         return useful[::-1]
 
     def _worthwhile(self, instance_type: InstanceType) -> list[set[int]]:

@@ -11,7 +11,8 @@ from rb_core.expectation import ExpectedModel
 from rb_core.hardware import InstanceType, Latency
 from rb_core.plan import Objective
 from rb_core.planners.candidate import Candidate
-from rb_core.planners.objective import Limit, fastest, lower_bound_usd, resolve
+from rb_core.planners.fastest import fastest
+from rb_core.planners.objective import Limit, lower_bound_usd, resolve
 from rb_core.planners.static import Static
 from rb_core.simulate import simulate
 from rb_core.spec import ExperimentSpec
