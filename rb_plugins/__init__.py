@@ -6,7 +6,8 @@ A plugin is a module or an object whose functions carry `@hookimpl`, made known 
     [project.entry-points.rubberband]
     my_plugin = "my_package.plugin"
 
-docs/hooks.md describes every hook. From Python, `Session` is the whole flow (`Measuring` says how it profiles); `make_manager` gives the plugins.
+docs/hooks.md describes every hook. From Python, `Session` is the whole flow, `Measuring` says how it profiles, and
+`make_manager` gives the plugins.
 """
 
 from __future__ import annotations
