@@ -120,7 +120,7 @@ def plan_table(problem: Problem, plan: AllocationPlan, estimate: Estimate) -> Ta
                 str(allocation.slots_per_trial),
                 _span(part.end_s - part.start_s, duration),
                 _span(part.cost_usd, money),
-                f"{float(np.mean(part.idle_fraction)):.0%}",
+                f"{max(0.0, float(np.mean(part.idle_fraction))):.0%}",
             )
         )
     rows.append(("all", "", "", "", _span(estimate.jct_s, duration), _span(estimate.cost_usd, money), ""))

@@ -81,6 +81,7 @@ def best_splits(chains: Sequence[Sequence[Share]], max_nodes: int) -> list[Candi
         chains: the shares of each chain; at least one each, and the smallest fit together.
         max_nodes: what the shares may add up to.
     """
+    chains = [[share for share in shares if share.nodes <= max_nodes] for shares in chains]
     ends = np.unique([plan.jct_s for shares in chains for share in shares for plan in share.plans])
     # No job ends before the chain that is slowest at its fastest.
     ends = ends[ends >= max(min(share.plans[0].jct_s for share in shares) for shares in chains)]
