@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -128,6 +128,28 @@ def plan_table(problem: Problem, plan: AllocationPlan, estimate: Estimate) -> Ta
         title=f"Plan ({plan.order})" if several else "Plan",
         columns=("stage", "trials x iterations", "nodes", "slots/trial", "time p05..p95", "cost p05..p95", "idle"),
         rows=tuple(rows),
+    )
+
+
+def front_table(problem: Problem, front: Sequence[tuple[float, float, AllocationPlan]]) -> Table:
+    """A cost-time front, the fastest plan first: what each next one saves, and what each stage runs on.
+
+    Args:
+        problem: what is planned.
+        front: (time in seconds, cost in usd, plan), by ascending time.
+    """
+    several = len(problem.experiment.chains) > 1
+    rows = []
+    for number, (time_s, cost_usd, plan) in enumerate(front):
+        saved = money(front[number - 1][1] - cost_usd) if number else ""
+        chains = [" ".join(f"{a.nodes}x{a.instance_type}/{a.slots_per_trial}" for a in chain) for chain in plan.chains]
+        order = f"{plan.order}: " if several else ""
+        rows.append((duration(time_s), money(cost_usd), saved, order + " | ".join(chains)))
+    return Table(
+        title="The cheapest plan for every time (nodes x type / slots per trial, stage by stage)",
+        columns=("time", "cost", "saves", "plan"),
+        rows=tuple(rows),
+        words=("plan",),
     )
 
 

@@ -124,6 +124,22 @@ def plan(problem: Path, planner: str | None, samples: int, seed: int, as_json: b
 
 @_command
 @click.argument("problem", type=_FILE)
+def pareto(problem: Path, as_json: bool) -> None:
+    """List all plans of the PROBLEM that none beats in both time and cost."""
+    from rb_core.report import front_table
+    from rb_plugins import forecast, show
+
+    session = _session()
+    loaded = session.load_problem(problem)
+    candidates = session.pareto(loaded)
+    if as_json:
+        show.answer(forecast.front_table(loaded, candidates))
+    else:
+        show.table(front_table(loaded, [(c.jct_s, c.cost_usd, c.plan(loaded)) for c in candidates]))
+
+
+@_command
+@click.argument("problem", type=_FILE)
 @click.option("--plan", "plan_file", type=_FILE, required=True, help="A plan file; only its stages are needed.")
 @click.option("--samples", type=int, default=1000, show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)

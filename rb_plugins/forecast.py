@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from rb_core.errors import NoFeasiblePlan
 from rb_core.events import SCHEMA
 from rb_core.expectation import expected
 from rb_core.plan import AllocationPlan, Problem
+from rb_core.planners.candidate import Candidate
 from rb_core.planners.objective import lower_bound_usd, resolve
 from rb_core.report import Figures, summary
 from rb_core.simulate import Estimate, simulate
@@ -144,3 +145,18 @@ def _baseline(problem: Problem, factory: PlannerFactory, seed: int) -> Figures |
 
 def _figures(figures: Figures) -> dict[str, float]:
     return {"jct_s": figures[0], "cost_usd": figures[1]}
+
+
+def front_table(problem: Problem, candidates: Sequence[Candidate]) -> dict[str, Any]:
+    """The object that `rb-tune pareto --json` prints."""
+    return {
+        "schema": SCHEMA,
+        "front": [
+            {
+                "jct_s": candidate.jct_s,
+                "cost_usd": candidate.cost_usd,
+                **plan_table(problem.experiment, candidate.plan(problem)),
+            }
+            for candidate in candidates
+        ],
+    }

@@ -18,9 +18,12 @@ from rb_core.engine.request import RunRequest
 from rb_core.errors import BudgetExceeded, InvalidInput, RubberBandError
 from rb_core.eventlog import EventLog
 from rb_core.events import Event
+from rb_core.expectation import ExpectedModel
 from rb_core.hardware import Cloud, PriceBook
 from rb_core.measurement import MeasuredProfile
 from rb_core.plan import AllocationPlan, Objective, Problem
+from rb_core.planners.candidate import Candidate
+from rb_core.planners.exact import front
 from rb_core.ports import Clock, Inbox, Launcher, Provider
 from rb_core.profile import ScalingProfile
 from rb_core.simulate import Estimate, simulate
@@ -205,6 +208,14 @@ class Session:
     ) -> Estimate:
         """Sample a plan's time and cost."""
         return simulate(problem, plan, samples=samples, rng=np.random.default_rng(seed))
+
+    def pareto(self, problem: Problem) -> list[Candidate]:
+        """All plans that none beats in both time and cost, the fastest first.
+
+        Raises:
+            NoFeasiblePlan: no trial fits on any type.
+        """
+        return front(ExpectedModel(problem))
 
     def veto(self, planned: Forecast, *, max_usd: float | None = None) -> None:
         """Ask the plugins, and the limit of the bill, whether the plan may be run.

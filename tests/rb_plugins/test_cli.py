@@ -15,6 +15,8 @@ from rb_core.eventlog import read_log
 from rb_core.events import NodeReleased, NodeRequested, RunEnded
 from rb_plugins.cli import main
 
+CASES = Path(__file__).parents[1] / "cases"
+
 PROBLEM = {
     "experiment": {"stages": [{"trials": 4, "iterations": 10}, {"trials": 2, "iterations": 20},
                               {"trials": 1, "iterations": 40}]},
@@ -109,6 +111,26 @@ def test_several_chains_are_planned_and_read_back(write):
     assert plan["order"] in ("parallel", "sequential")
     estimate = answer("simulate", bands, "--plan", write("plan.json", plan))
     assert estimate["jct_s"]["mean"] == pytest.approx(plan["expected"]["jct_s"])
+
+
+@pytest.mark.parametrize("case", sorted(CASES.glob("exact_*.json")), ids=lambda path: path.stem)
+def test_pareto_prints_the_front(write, case):
+    case = json.loads(case.read_text(encoding="utf-8"))
+    del case["problem"]["objective"]
+    printed = answer("pareto", write("problem.json", case["problem"]))
+    assert set(printed) == {"schema", "front"}
+    points = [(point["jct_s"], point["cost_usd"]) for point in printed["front"]]
+    assert [t for t, _ in points] == pytest.approx([t for t, _ in case["front"]], abs=1e-3)
+    assert [c for _, c in points] == pytest.approx([c for _, c in case["front"]], abs=1e-6)
+    wanted = [(s["trials"], s["iterations"]) for s in case["problem"]["experiment"]["stages"]]
+    assert all([(s["trials"], s["iterations"]) for s in point["stages"]] == wanted for point in printed["front"])
+
+
+def test_pareto_for_people_says_what_more_time_saves(problem):
+    shown = invoke("pareto", problem)
+    assert shown.exit_code == 0
+    assert "saves" in shown.stdout
+    assert len(shown.stdout.strip().splitlines()) >= 4
 
 
 def test_plan_for_people_shows_plan_baselines_and_bound(problem):
