@@ -334,10 +334,13 @@ def _places(slots: Sequence[Slot], size: int) -> list[tuple[Slot, ...]]:
 
 
 def _with_config(failure: TrialFailure, size: int, config: Mapping[str, Any]) -> TrialFailure:
+    remedy = (
+        "" if config else "; give it a configuration: --config JSON, or an experiment file in place of the function"
+    )
     return TrialFailure(
         trial=failure.trial,
         rank=failure.rank,
-        cause=f"{failure.cause} (while profiling on {_slots(size)} with configuration {dict(config)})",
+        cause=f"{failure.cause} (while profiling on {_slots(size)} with configuration {dict(config)}{remedy})",
         traceback=failure.traceback,
         output_tail=failure.output_tail,
     )

@@ -139,14 +139,18 @@ def front_table(problem: Problem, front: Sequence[tuple[float, float, Allocation
         front: (time in seconds, cost in usd, plan), by ascending time.
     """
     several = len(problem.experiment.chains) > 1
+    one_type = len(problem.cloud.instance_types) == 1
     rows = []
     for number, (time_s, cost_usd, plan) in enumerate(front):
         saved = money(front[number - 1][1] - cost_usd) if number else ""
-        chains = [" ".join(f"{a.nodes}x{a.instance_type}/{a.slots_per_trial}" for a in chain) for chain in plan.chains]
+        chains = [
+            " ".join(f"{a.nodes}{'' if one_type else 'x' + a.instance_type}/{a.slots_per_trial}" for a in chain)
+            for chain in plan.chains
+        ]
         order = f"{plan.order}: " if several else ""
         rows.append((duration(time_s), money(cost_usd), saved, order + " | ".join(chains)))
     return Table(
-        title="The cheapest plan for every time (nodes x type / slots per trial, stage by stage)",
+        title=f"The cheapest plan for every time (nodes{'' if one_type else ' x type'} / slots per trial, stage by stage)",
         columns=("time", "cost", "saves", "plan"),
         rows=tuple(rows),
         words=("plan",),

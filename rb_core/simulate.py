@@ -7,7 +7,7 @@ Everything is vectorised over samples; arrays have shape (nodes or trials, sampl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,9 +57,9 @@ class Estimate:
         stages: the stages, chain by chain.
     """
 
-    jct_s: Samples
-    cost_usd: Samples
-    stages: tuple[StageEstimate, ...]
+    jct_s: Samples = field(repr=False)
+    cost_usd: Samples = field(repr=False)
+    stages: tuple[StageEstimate, ...] = field(repr=False)
 
     def meets(
         self,

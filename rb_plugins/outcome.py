@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,10 @@ class Outcome:
     """
 
     directory: RunDirectory
-    problem: Problem
-    estimate: Estimate
-    state: RunState
-    bill: Ledger
+    problem: Problem = field(repr=False)
+    estimate: Estimate = field(repr=False)
+    state: RunState = field(repr=False)
+    bill: Ledger = field(repr=False)
     profiling_s: float
 
     @property
