@@ -149,8 +149,9 @@ def front_table(problem: Problem, front: Sequence[tuple[float, float, Allocation
         ]
         order = f"{plan.order}: " if several else ""
         rows.append((duration(time_s), money(cost_usd), saved, order + " | ".join(chains)))
+    nodes = "nodes" if one_type else "nodes x type"
     return Table(
-        title=f"The cheapest plan for every time (nodes{'' if one_type else ' x type'} / slots per trial, stage by stage)",
+        title=f"The cheapest plan for every time ({nodes} / slots per trial, stage by stage)",
         columns=("time", "cost", "saves", "plan"),
         rows=tuple(rows),
         words=("plan",),
