@@ -16,6 +16,7 @@ from rb_core.billing import bill
 from rb_core.check import positive_int
 from rb_core.dag import ExecutionDAG, Step
 from rb_core.draws import Draws
+from rb_core.errors import InvalidInput
 from rb_core.hardware import BillingMode
 from rb_core.plan import AllocationPlan, Problem
 
@@ -81,6 +82,16 @@ class Estimate:
         return kept
 
 
+MAX_SAMPLES = 1_000_000
+"""Most samples of one simulation: quantiles gain nothing from more, and memory would run out."""
+
+
+def check_samples(samples: int) -> None:
+    """Raise `InvalidInput` unless so many samples can be taken."""
+    if positive_int("samples", samples) > MAX_SAMPLES:
+        raise InvalidInput("samples", f"must be at most {MAX_SAMPLES}, got {samples}")
+
+
 def simulate(problem: Problem, plan: AllocationPlan, *, samples: int, rng: np.random.Generator) -> Estimate:
     """Sample the job `samples` times under `plan`.
 
@@ -93,7 +104,7 @@ def simulate(problem: Problem, plan: AllocationPlan, *, samples: int, rng: np.ra
     Raises:
         InvalidInput: the plan does not fit the problem, or samples is not a positive integer.
     """
-    positive_int("samples", samples)
+    check_samples(samples)
     dag = ExecutionDAG.build(problem, plan)
     # Of the problem and not of the plan, so that every plan meets the same samples.
     rows = max(

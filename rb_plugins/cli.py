@@ -112,7 +112,7 @@ def plan(problem: Path, planner: str | None, samples: int, seed: int, as_json: b
     session = _session()
     planned = session.plan(
         session.load_problem(problem, objective=True),
-        planner=planner or DEFAULT_PLANNER,
+        planner=DEFAULT_PLANNER if planner is None else planner,
         samples=samples,
         seed=seed,
     )
@@ -223,7 +223,7 @@ def run(experiment: Path, planner: str | None, yes: bool, max_usd: float | None,
     tuning = session.load_tuning(experiment)
     if max_usd is not None:
         tuning = dataclasses.replace(tuning, max_usd=max_usd)
-    session.check(tuning, planner=planner or DEFAULT_PLANNER)
+    session.check(tuning, planner=DEFAULT_PLANNER if planner is None else planner)
     with _interruptible(), session.launcher(tuning.launcher, tuning.target) as launcher:
         if isinstance(tuning.profile, Measuring):
             show.note(_profiling(tuning.target, tuning.profile, tuning.cloud))
@@ -231,7 +231,7 @@ def run(experiment: Path, planner: str | None, yes: bool, max_usd: float | None,
         for warning in getattr(measured, "warnings", ()):
             show.note(f"warning: {warning}")
         problem = session.problem(tuning, measured)
-        planned = session.plan(problem, planner=planner or DEFAULT_PLANNER, seed=tuning.seed)
+        planned = session.plan(problem, planner=DEFAULT_PLANNER if planner is None else planner, seed=tuning.seed)
         if not as_json:
             show.table(profile_table(problem.profile))
             _show_plan(planned)

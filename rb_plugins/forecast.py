@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from rb_core.check import positive_int
 from rb_core.errors import NoFeasiblePlan
 from rb_core.events import SCHEMA
 from rb_core.expectation import expected
@@ -16,7 +15,7 @@ from rb_core.plan import AllocationPlan, Problem
 from rb_core.planners.candidate import Candidate
 from rb_core.planners.objective import lower_bound_usd, resolve
 from rb_core.report import Figures, summary
-from rb_core.simulate import Estimate, simulate
+from rb_core.simulate import Estimate, check_samples, simulate
 from rb_plugins.config.plan import plan_table
 from rb_plugins.config.problem import fingerprint
 from rb_plugins.factories import PlannerFactory
@@ -93,7 +92,7 @@ def forecast(
         InvalidInput: no such planner, no objective, or a number out of its limits.
         NoFeasiblePlan: the planner finds nothing that meets the objective.
     """
-    positive_int("samples", samples)
+    check_samples(samples)
     chosen = planners.choose(planner, key="planner")
     resolved = resolve(problem)
     plan = chosen().plan(resolved, np.random.default_rng(seed))

@@ -65,6 +65,16 @@ class RunDirectory:
         except OSError:
             return False
 
+    @staticmethod
+    def check_home(home: Path) -> None:
+        """Raise `UnusableLog` when no run directory could be made there; makes none."""
+        path = home / "runs"
+        nearest = next(parent for parent in (path, *path.absolute().parents) if os.path.lexists(parent))
+        if not nearest.is_dir():
+            raise UnusableLog(_no_room(path, f"{nearest} is not a directory"))
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise UnusableLog(_no_room(path, f"{nearest} cannot be written to"))
+
     @classmethod
     def create(cls, home: Path, name: str, utc: datetime) -> RunDirectory:
         """A new, empty one.
@@ -80,10 +90,7 @@ class RunDirectory:
             path.mkdir(mode=0o700)
             (path / "logs").mkdir(mode=0o700)
         except OSError as error:
-            raise UnusableLog(
-                f"run directory {path} cannot be made: {error.strerror}; set {HOME_VARIABLE} to a folder that can be "
-                "written to"
-            ) from None
+            raise UnusableLog(_no_room(path, error.strerror or str(error))) from None
         return cls(path)
 
     @classmethod
@@ -146,3 +153,7 @@ def write_json(path: Path, table: Mapping[str, Any]) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def _no_room(path: Path, problem: str) -> str:
+    return f"run directory {path} cannot be made: {problem}; set {HOME_VARIABLE} to a folder that can be written to"

@@ -119,7 +119,9 @@ class Session:
 
         Raises:
             InvalidInput: the first thing that does not fit.
+            UnusableLog: run directories cannot be made.
         """
+        RunDirectory.check_home(self.directory)
         self.manager.planners().choose(planner, key="planner")
         self.manager.launchers().choose(tuning.launcher, key="run.launcher")
         self._provider(tuning.cloud, self.clock.inbox()).close()

@@ -20,11 +20,12 @@ class Configuration(dict[str, Any]):
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         super().__init__({k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()})
+        self._given = frozenset(values)
         self._read: set[str] = set()
 
     def keys_read(self) -> tuple[str, ...]:
         """The keys of the configuration that were read so far, sorted."""
-        return tuple(sorted(self._read & set(self.keys())))
+        return tuple(sorted(self._read & self._given))
 
     def __getitem__(self, key: str) -> Any:
         self._read.add(key)

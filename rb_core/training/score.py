@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rb_core.errors import TrialMisuse
 
 
 def real_score(score: Any) -> float:
-    """The score as a float; NaN and the infinities are accepted.
+    """The score as a float. What is not finite is NaN: it ranks last, whatever the mode.
 
     Args:
         score: a number, or a tensor or array of one element.
@@ -28,6 +29,7 @@ def real_score(score: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TrialMisuse(f"trial.report(score) must be given a real number, got {value!r}")
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
         raise TrialMisuse("trial.report(score) must be given a number that a float can hold") from None
+    return number if math.isfinite(number) else math.nan

@@ -71,3 +71,11 @@ def test_files_are_written_whole_for_their_owner_and_read_back(tmp_path):
         write_json(directory.path / "plan.json", {"a": object()})
     assert directory.read("plan.json") == {"a": 2}
     assert sorted(path.name for path in directory.path.iterdir()) == ["logs", "plan.json"]
+
+
+def test_a_home_that_is_no_directory_is_refused_before_anything_is_made(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(UnusableLog, match=r"is not a directory; set RB_HOME"):
+        RunDirectory.check_home(tmp_path / "file" / "home")
+    RunDirectory.check_home(tmp_path / "new" / "home")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -50,3 +50,11 @@ def test_taking_a_value_out_counts_as_reading():
     config = Configuration({"a": 1})
     assert config.pop("a") == 1
     assert config.pop("b", 2) == 2
+
+
+def test_a_key_that_was_taken_out_counts_as_read():
+    config = Configuration({"lr": 0.1, "width": 3})
+    assert config.pop("lr") == 0.1
+    config["added"] = 1
+    assert config["added"] == 1
+    assert config.keys_read() == ("lr",)
