@@ -26,7 +26,7 @@ def bill(
     trained_s: ArrayLike = 0.0,
     data_usd: ArrayLike = 0.0,
 ) -> NDArray[np.float64]:
-    """What each node costs, in usd; all arguments broadcast against each other and give the result's shape.
+    """What each node costs, in usd; the arguments broadcast against each other and give the result's shape.
 
     Args:
         billing: the rule.
@@ -38,8 +38,8 @@ def bill(
             paid for under PER_FUNCTION, and it is ignored under PER_INSTANCE.
         data_usd: price of the node's download of the data set.
     """
-    running, released, price, trained, data = np.broadcast_arrays(
-        *(np.asarray(a, dtype=np.float64) for a in (running_s, released_s, usd_per_s, trained_s, data_usd))
+    running, released, price, trained, data = (
+        np.asarray(a, dtype=np.float64) for a in (running_s, released_s, usd_per_s, trained_s, data_usd)
     )
     ran = running <= released
     if billing.mode is BillingMode.PER_FUNCTION:

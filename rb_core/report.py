@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from rb_core.ledger import Ledger
 from rb_core.plan import AllocationPlan, Problem
 from rb_core.profile import ScalingProfile
 from rb_core.simulate import Estimate
+from rb_core.sizing import Sizes
 from rb_core.state import RunState, TrialPhase
 
 QUANTILES = {"p05": 0.05, "p10": 0.10, "p50": 0.50, "p90": 0.90, "p95": 0.95}
@@ -138,23 +139,66 @@ def front_table(problem: Problem, front: Sequence[tuple[float, float, Allocation
         problem: what is planned.
         front: (time in seconds, cost in usd, plan), by ascending time.
     """
-    several = len(problem.experiment.chains) > 1
-    one_type = len(problem.cloud.instance_types) == 1
-    rows = []
-    for number, (time_s, cost_usd, plan) in enumerate(front):
-        saved = money(front[number - 1][1] - cost_usd) if number else ""
-        chains = [
-            " ".join(f"{a.nodes}{'' if one_type else 'x' + a.instance_type}/{a.slots_per_trial}" for a in chain)
-            for chain in plan.chains
-        ]
-        order = f"{plan.order}: " if several else ""
-        rows.append((duration(time_s), money(cost_usd), saved, order + " | ".join(chains)))
-    nodes = "nodes" if one_type else "nodes x type"
+    rows = tuple(
+        (
+            duration(time_s),
+            money(cost_usd),
+            money(front[number - 1][1] - cost_usd) if number else "",
+            plan_words(problem, plan),
+        )
+        for number, (time_s, cost_usd, plan) in enumerate(front)
+    )
+    nodes = "nodes" if len(problem.cloud.instance_types) == 1 else "nodes x type"
     return Table(
         title=f"The cheapest plan for every time ({nodes} / slots per trial, stage by stage)",
         columns=("time", "cost", "saves", "plan"),
-        rows=tuple(rows),
+        rows=rows,
         words=("plan",),
+    )
+
+
+def plan_words(problem: Problem, plan: AllocationPlan) -> str:
+    """A plan in one line: nodes (x type, where there are several) / slots per trial, stage by stage."""
+    one_type = len(problem.cloud.instance_types) == 1
+    chains = [
+        " ".join(f"{a.nodes}{'' if one_type else 'x' + a.instance_type}/{a.slots_per_trial}" for a in chain)
+        for chain in plan.chains
+    ]
+    order = f"{plan.order}: " if len(chains) > 1 else ""
+    return order + " | ".join(chains)
+
+
+def sizes_table(told: Sizes) -> Table:
+    """What every size that was tried would cost and take."""
+    purse, letter = told.purse, told.family.letter
+    surely = "" if purse.confidence is None else f", each size with probability {purse.confidence:g}"
+    rows = tuple(
+        (
+            str(row.size),
+            str(row.experiment.trials),
+            "the largest" if row is told.largest else "yes" if row.both else "no",
+            money(row.in_time.cost_usd) if row.in_time else "too late",
+            duration(row.in_budget.jct_s) if row.in_budget else "too dear",
+        )
+        for row in told.tried
+    )
+    return Table(
+        title=f"What fits into {duration(purse.deadline_s)} and {money(purse.budget_usd)}{surely}",
+        columns=(letter, "trials", "fits", "cheapest by the deadline", "fastest within the budget"),
+        rows=rows,
+        words=("fits",),
+    )
+
+
+def size_line(problem: Problem, told: Sizes) -> str:
+    """The largest size and the plan for it, in a sentence."""
+    largest, plan = told.largest, told.largest.both
+    if plan is None:
+        return "nothing fits"
+    planned = replace(problem, experiment=largest.experiment)
+    return (
+        f"{told.family.letter} = {largest.size} fits: {duration(plan.jct_s)}, {money(plan.cost_usd)} "
+        f"({plan_words(planned, plan.plan(planned))})"
     )
 
 

@@ -266,11 +266,15 @@ def last_end(places_s: Samples, durations_s: Samples, trials: int) -> Samples:
 
 def _one_by_one(free_s: Samples, durations_s: Samples) -> Samples:
     """Give each trial in order the place that is free first: updates `free_s`, returns the last trial's end."""
-    columns = np.arange(free_s.shape[1])
+    # One sample a row, so that the smallest of each is sought in memory that is contiguous.
+    by_sample = np.ascontiguousarray(free_s.T)
+    flat = by_sample.reshape(-1)
+    rows = np.arange(free_s.shape[1]) * free_s.shape[0]
     last = np.full(free_s.shape[1], -np.inf)
     for duration in durations_s:
-        first = free_s.argmin(axis=0)
-        end = free_s[first, columns] + duration
-        free_s[first, columns] = end
+        first = rows + by_sample.argmin(axis=1)
+        end = flat[first] + duration
+        flat[first] = end
         np.maximum(last, end, out=last)
+    free_s[:] = by_sample.T
     return last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from rb_core.expectation import expected
 from rb_core.plan import AllocationPlan, Problem
 from rb_core.planners.candidate import Candidate
 from rb_core.planners.objective import lower_bound_usd, resolve
+from rb_core.planners.relief import relief
+from rb_core.promise import Promise, promise
 from rb_core.report import Figures, summary
 from rb_core.simulate import Estimate, check_samples, simulate
 from rb_plugins.config.plan import plan_table
@@ -23,6 +25,9 @@ from rb_plugins.manager import Registry
 
 DEFAULT_PLANNER = "exact"
 DEFAULT_SAMPLES = 1000
+_CHOOSING = 1
+"""Sets the generator that planners get apart from the one that a plan's estimate is sampled with."""
+
 BASELINES = ("static", "static-1", "naive", "greedy")
 """The planners that every plan is compared with."""
 
@@ -40,6 +45,7 @@ class Forecast:
         estimate: time and cost by sampling.
         baselines: `expected` of other planners' plans; None for one that cannot meet the objective.
         lower_bound_usd: what no plan can cost less than.
+        promise: how surely the plan keeps its limit; None where no confidence was asked for.
     """
 
     problem: Problem
@@ -50,10 +56,11 @@ class Forecast:
     estimate: Estimate
     baselines: Mapping[str, Figures | None]
     lower_bound_usd: float
+    promise: Promise | None = None
 
     def table(self) -> dict[str, Any]:
         """The object that `rb-tune plan --json` prints."""
-        return {
+        answer = {
             "schema": SCHEMA,
             "planner": self.planner,
             **plan_table(self.problem.experiment, self.plan),
@@ -69,6 +76,9 @@ class Forecast:
             "cost_lower_bound_usd": self.lower_bound_usd,
             "fingerprint": self.fingerprint,
         }
+        if self.promise is not None:
+            answer["confidence"] = asdict(self.promise)
+        return answer
 
 
 def forecast(
@@ -86,7 +96,7 @@ def forecast(
         planners: who there is.
         planner: who makes the plan.
         samples: of the plan's time and cost.
-        seed: of the planning and the sampling; equal seeds give equal forecasts.
+        seed: of the planning and the sampling, which are independent of each other; equal seeds give equal forecasts.
 
     Raises:
         InvalidInput: no such planner, no objective, or a number out of its limits.
@@ -95,7 +105,13 @@ def forecast(
     check_samples(samples)
     chosen = planners.choose(planner, key="planner")
     resolved = resolve(problem)
-    plan = chosen().plan(resolved, np.random.default_rng(seed))
+    try:
+        plan = chosen().plan(resolved, _choosing(seed))
+    except NoFeasiblePlan as error:
+        needed = error.nearest.get(error.limit) if isinstance(error.nearest, dict) else None
+        if needed is not None:
+            error.add_note(str(relief(resolved, needed, _choosing(seed))))
+        raise
     plan.check_fits(problem.experiment)
     figures = expected(resolved, plan)
     baselines: dict[str, Figures | None] = {}
@@ -104,16 +120,22 @@ def forecast(
             baselines[name] = figures
         elif name in planners:
             baselines[name] = _baseline(resolved, planners[name], seed)
+    estimate = simulate(resolved, plan, samples=samples, rng=np.random.default_rng(seed))
     return Forecast(
         problem=resolved,
         fingerprint=fingerprint(problem),
         planner=planner,
         plan=plan,
         expected=figures,
-        estimate=simulate(resolved, plan, samples=samples, rng=np.random.default_rng(seed)),
+        estimate=estimate,
         baselines=baselines,
         lower_bound_usd=lower_bound_usd(resolved),
+        promise=promise(resolved, estimate),
     )
+
+
+def _choosing(seed: int) -> np.random.Generator:
+    return np.random.default_rng([seed, _CHOOSING])
 
 
 def estimate_table(estimate: Estimate) -> dict[str, Any]:
@@ -137,7 +159,7 @@ def estimate_table(estimate: Estimate) -> dict[str, Any]:
 
 def _baseline(problem: Problem, factory: PlannerFactory, seed: int) -> Figures | None:
     try:
-        return expected(problem, factory().plan(problem, np.random.default_rng(seed)))
+        return expected(problem, factory().plan(problem, _choosing(seed)))
     except NoFeasiblePlan:
         return None
 

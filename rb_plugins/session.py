@@ -27,11 +27,13 @@ from rb_core.planners.exact import front
 from rb_core.ports import Clock, Inbox, Launcher, Provider
 from rb_core.profile import ScalingProfile
 from rb_core.simulate import Estimate, simulate
+from rb_core.sizing import Family, Purse, Sizes, size_up
 from rb_core.space import Space, sample
 from rb_core.spec import ExperimentSpec
 from rb_core.target import Target
 from rb_plugins.config.problem import load_problem, problem_table
 from rb_plugins.config.tuning import load_tuning
+from rb_plugins.explained import Explained, explained
 from rb_plugins.forecast import DEFAULT_PLANNER, DEFAULT_SAMPLES, Forecast, forecast
 from rb_plugins.manager import Manager, make_manager
 from rb_plugins.outcome import Outcome, read_outcome
@@ -210,6 +212,14 @@ class Session:
     ) -> Estimate:
         """Sample a plan's time and cost."""
         return simulate(problem, plan, samples=samples, rng=np.random.default_rng(seed))
+
+    def explain(self, planned: Forecast) -> Explained:
+        """Where the time and the money of a plan go, and where it stands among all others."""
+        return explained(planned)
+
+    def size(self, problem: Problem, experiments: Family, purse: Purse, *, seed: int = 0) -> Sizes:
+        """The largest experiment of a family that fits deadline and budget. Raises as `rb_core.sizing.size_up`."""
+        return size_up(problem, experiments, purse, np.random.default_rng(seed))
 
     def pareto(self, problem: Problem) -> list[Candidate]:
         """All plans that none beats in both time and cost, the fastest first.

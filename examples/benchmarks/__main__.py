@@ -73,6 +73,28 @@ BENCHMARKS = (
         unit="ms",
         goal=1_000,
     ),
+    Benchmark(
+        what="... as `rb-tune plan`, confidence 0.95",
+        script="command 1000 0.95",
+        figure="ms",
+        unit="ms",
+        goal=1_500,
+    ),
+    Benchmark(
+        what="whole front: 10 stages, 512 trials, 3 types",
+        script="front large 5",
+        figure="ms.median",
+        unit="ms",
+        goal=500,
+    ),
+    Benchmark(
+        what="whole front: 5 types, 256 nodes of each",
+        script="front wide 1",
+        figure="ms.median",
+        unit="ms",
+        goal=10_000,
+    ),
+    Benchmark(what="... and the memory it takes", script="front wide 1", figure="peak_gib", unit="GiB", goal=1),
     Benchmark(what="greedy plan of SHA(64, 4, 508, 2)", script="plan greedy 0 9", figure="median_ms", unit="ms"),
     Benchmark(what="... with noise (std 5 %, trial_cv 0.2)", script="plan greedy 0.05 1", figure="first_ms", unit="ms"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from rb_core.hardware import Cloud, InstanceType, Latency
@@ -22,6 +23,16 @@ def sha(*, noise: float = 0.05, trial_cv: float = 0.2) -> Problem:
         profile=scaling(largest=16, noise=noise, trial_cv=trial_cv),
         cloud=cloud(InstanceType(name="four", slots=4, usd_per_hour=12.24), nodes=64, noise=noise),
     )
+
+
+def wide() -> Problem:
+    """The large job without noise, on up to 256 nodes of each of 5 types with 1 to 16 slots."""
+    types = tuple(
+        InstanceType(name=f"of-{slots}", slots=slots, usd_per_hour=price)
+        for slots, price in ((1, 3.06), (2, 6.2), (4, 12.24), (8, 25.5), (16, 54.0))
+    )
+    job = large(noise=0.0, trial_cv=0.0)
+    return dataclasses.replace(job, cloud=cloud(*types, nodes=256, noise=0.0))
 
 
 def large(*, noise: float = 0.05, trial_cv: float = 0.2) -> Problem:

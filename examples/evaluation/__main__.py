@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from chart import write_chart
-from rows import worked_out, write_csv
+from rows import read_csv, worked_out, write_csv
 from study import CLOUDS, EXPERIMENTS, cases
 from tables import write_summary, write_table
 
@@ -39,6 +39,8 @@ def main() -> None:
             print(f"{case.experiment} {case.cloud} {case.workload}: {taken_s:.1f} s", file=sys.stderr)
     asked.out.mkdir(parents=True, exist_ok=True)
     write_csv(rows, asked.out / "table.csv")
+    # What is read from the file is rounded: so the rest follows from it to the last digit.
+    rows = read_csv(asked.out / "table.csv")
     write_table(rows, asked.out / "table.md")
     write_summary(rows, asked.out / "summary.md")
     if find_spec("matplotlib"):

@@ -1,4 +1,4 @@
-"""The chart: for each experiment and cloud, what each planner's plan costs beside the best static cluster's."""
+"""The chart: for each experiment and cloud, what each planner's plan costs, as a multiple of `static-beside`'s."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rows import Row
 LINES = {
     "static-1": ("#999999", "--"),
     "static": ("#333333", "-"),
+    "static-beside": ("#8855aa", "--"),
     "naive": ("#cc8800", ":"),
     "greedy": ("#3377bb", "-"),
     "exact": ("#bb2233", "-"),
@@ -41,7 +42,7 @@ def write_chart(rows: Sequence[Row], path: Path) -> None:
         for axes in panels[-1]:
             axes.set_xlabel("deadline / fastest possible")
         for axes in panels[:, 0]:
-            axes.set_ylabel("cost / best static")
+            axes.set_ylabel("cost / static-beside")
         handles, labels = panels[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(LINES), frameon=False)
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
@@ -65,10 +66,10 @@ def _draw(axes, rows: Sequence[Row]) -> None:
 
 
 def _shares(rows: Sequence[Row], name: str) -> list[float]:
-    """Cost of each row as a multiple of the static plan's; nothing unless every row has both."""
+    """Cost of each row as a multiple of `static-beside`'s plan; nothing unless every row has both."""
     shares = []
     for row in rows:
-        static, other = row.outcomes["static"], row.outcomes.get(name)
+        static, other = row.outcomes["static-beside"], row.outcomes.get(name)
         usd = row.lower_bound_usd if name == "lower bound" else other and other.cost_usd
         if static is None or usd is None:
             return []

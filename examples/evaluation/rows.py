@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+from beside import StaticBeside
 from study import DEADLINE_FACTORS, Case
 
 from rb_core.errors import NoFeasiblePlan
@@ -17,7 +18,7 @@ from rb_core.plan import AllocationPlan, Problem
 from rb_core.planners.objective import lower_bound_usd, resolve
 from rb_plugins import make_manager
 
-PLANNERS = ("static-1", "static", "naive", "greedy", "exact")
+PLANNERS = ("static-1", "static", "static-beside", "naive", "greedy", "exact")
 CASE_COLUMNS = ("experiment", "cloud", "workload", "deadline_factor", "deadline_s")
 
 
@@ -63,7 +64,10 @@ def worked_out(case: Case) -> Iterator[Row]:
         plans: dict[str, AllocationPlan | None] = {}
         for name in PLANNERS:
             try:
-                plans[name] = planners[name]().plan(problem, np.random.default_rng(0))
+                if name == StaticBeside.name:
+                    plans[name] = StaticBeside().plan(problem)
+                else:
+                    plans[name] = planners[name]().plan(problem, np.random.default_rng(0))
             except NoFeasiblePlan:
                 plans[name] = None
         yield Row(

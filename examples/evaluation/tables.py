@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rows import PLANNERS, Outcome, Row
 
-MEASURED = ("static-1", "static", "greedy")
+MEASURED = ("static-1", "static", "static-beside", "greedy")
 """Planners that the exact one is compared with in the summary."""
 
 
@@ -21,12 +21,15 @@ def write_summary(rows: Sequence[Row], path: Path) -> None:
         "Median (smallest to largest) over the workloads of the part of the other planner's cost that is saved. Where "
         "the other finds no plan in time for some, it is over the rest, whose number is given; *none* where it never "
         "does. The last column is what the exact plan costs above the lower bound.",
-        "",
-        *_head(["experiment", "cloud", "deadline", *(f"against {name}" for name in MEASURED), "above bound"]),
     ]
-    for experiment, cloud, factor, group in by_panel(rows):
-        cells = [experiment, cloud, f"{factor:g}x", *(savings(group, name) for name in MEASURED), above_bound(group)]
-        lines.append(_line(cells))
+    for experiment, group in groupby(rows, key=lambda row: row.case.experiment):
+        of_experiment = list(group)
+        names = [name for name in planners_of(of_experiment) if name in MEASURED]
+        lines += ["", f"## {experiment}", ""]
+        lines += _head(["cloud", "deadline", *(f"against {name}" for name in names), "above bound"])
+        for _, cloud, factor, panel in by_panel(of_experiment):
+            cells = [cloud, f"{factor:g}x", *(savings(panel, name) for name in names), above_bound(panel)]
+            lines.append(_line(cells))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -38,13 +41,21 @@ def write_table(rows: Sequence[Row], path: Path) -> None:
         "Time in hours and cost in usd of the cheapest plan in time of each planner; a dash where it has none.",
     ]
     for (experiment, cloud), group in groupby(rows, key=lambda row: (row.case.experiment, row.case.cloud)):
+        of_panel = list(group)
+        names = planners_of(of_panel)
         lines += ["", f"## {experiment} on {cloud}", ""]
-        lines += _head(["workload", "deadline", *PLANNERS, "lower bound"])
-        for row in group:
+        lines += _head(["workload", "deadline", *names, "lower bound"])
+        for row in of_panel:
             deadline = f"{row.deadline_factor:g}x = {row.deadline_s / 3600:.2f} h"
-            figures = [_figures(row.outcomes[name]) for name in PLANNERS]
+            figures = [_figures(row.outcomes[name]) for name in names]
             lines.append(_line([row.case.workload, deadline, *figures, f"{row.lower_bound_usd:.2f}"]))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def planners_of(rows: Sequence[Row]) -> list[str]:
+    """The planners, without `static-beside` where there is nothing to put beside each other."""
+    alike = all(row.outcomes["static-beside"] == row.outcomes["static"] for row in rows)
+    return [name for name in PLANNERS if not (alike and name == "static-beside")]
 
 
 def by_panel(rows: Sequence[Row]) -> Iterator[tuple[str, str, float, list[Row]]]:

@@ -62,6 +62,17 @@ def widths(problem: Problem, instance_type: InstanceType, nodes: int) -> Iterato
             yield width
 
 
+def useful_nodes(problem: Problem, instance_type: InstanceType) -> int:
+    """The most nodes that any stage could occupy, all its trials at once; 0 where no width fits the type's nodes."""
+    trials = max(stage.trials for chain in problem.experiment.chains for stage in chain)
+    needed = (
+        -(-trials // max(1, instance_type.slots // width)) * max(1, width // instance_type.slots)
+        for width in problem.profile.slots
+        if divides(width, instance_type.slots)
+    )
+    return max(needed, default=0)
+
+
 def least_nodes(problem: Problem) -> int | None:
     """The fewest nodes that hold a trial; None when `max_nodes` of no type do."""
     needed = (

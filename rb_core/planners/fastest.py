@@ -10,7 +10,16 @@ from rb_core.errors import NoFeasiblePlan
 from rb_core.expectation import ExpectedModel, Progress, expected
 from rb_core.hardware import InstanceType
 from rb_core.plan import Problem
-from rb_core.planners.candidate import Candidate, Trail, beside, completed, least_nodes, soonest, stages_in_order
+from rb_core.planners.candidate import (
+    Candidate,
+    Trail,
+    beside,
+    completed,
+    least_nodes,
+    soonest,
+    stages_in_order,
+    useful_nodes,
+)
 
 
 def fastest(model: ExpectedModel) -> Candidate:
@@ -50,9 +59,13 @@ def _side_by_side(model: ExpectedModel) -> Candidate | None:
         return found
 
     nodes = [least] * chains
+    enough = max(useful_nodes(problem, instance_type) for instance_type in problem.cloud.instance_types)
     best = beside([alone(c, least) for c in range(chains)])
     for _ in range(problem.cloud.max_nodes - chains * least):
-        nodes[max(range(chains), key=lambda c: alone(c, nodes[c]).jct_s)] += 1
+        slowest = max(range(chains), key=lambda c: alone(c, nodes[c]).jct_s)
+        if nodes[slowest] >= enough:
+            break
+        nodes[slowest] += 1
         best = min(best, beside([alone(c, nodes[c]) for c in range(chains)]), key=lambda c: (c.jct_s, c.cost_usd))
     return best
 

@@ -22,8 +22,11 @@ from rb_core.planners.labels import (
     undominated,
 )
 
-_QUICK_LABELS = 12
+_QUICK_LABELS = 24
 """A quick search keeps no more labels with equal nodes than this."""
+
+_COARSE = 1.01
+"""Where rounding and the minimum add less than this factor, what labels are committed to drops hardly any."""
 
 Beaten = Callable[[Column, Column, Column], NDArray[np.bool_]]
 """Given (time, floor, committed bill) of labels: which of them cannot become better than a plan that is known."""
@@ -126,6 +129,10 @@ class Growth:
         grown = self._worth(_stacked([self._looked_up(nodes, rows, k) for k in range(len(self._times.options))]))
         if not self._quick:
             grown = self._settled(nodes, grown)
+        if self._beaten:
+            grown = grown.take(~self._beaten(grown.time_s, grown.floor, grown.floor))
+        if not len(grown.time_s):
+            return nothing(nodes)
         parent = grown.parent
         kept = self._flat.nodes[parent]
         running_s = np.where(
@@ -140,7 +147,7 @@ class Growth:
             nodes=np.full(len(parent), nodes),
             origin=np.arange(len(parent)),
         )
-        if self._beaten:
+        if self._beaten and (grown.ceiling > _COARSE * grown.floor).any():
             committed = committed_usd(labels, self._price)
             labels = labels.take(~self._beaten(grown.time_s, grown.floor, committed))
         labels = refined(labels, self._price)
@@ -214,9 +221,11 @@ class Growth:
         newest_age_s = time_s - self._newest_s[rows]
         new_age_s = seconds - price.launch_s
         held_s = nodes * time_s - self._running_sum_s[rows] - new * (began_s + price.launch_s)
-        running = np.where(newest_age_s >= 0, kept, 0) + np.where(new_age_s >= 0, new, 0)
-        floor = closed_usd + price.rent_usd_per_s * held_s + price.data_usd * running
+        floor = closed_usd + price.rent_usd_per_s * held_s
         ceiling = floor + kept * price.open_usd(newest_age_s) + new * price.open_usd(new_age_s)
+        if price.data_usd > 0:
+            floor += price.data_usd * (np.where(newest_age_s >= 0, kept, 0) + np.where(new_age_s >= 0, new, 0))
+            ceiling += price.data_usd * nodes
         # New nodes of one number are of one age under one width, if the kept ones were all usable. Where kept ones are
         # starting still, a label stands for nothing but itself.
         starting = (new > 0) & (new_age_s < price.init_s - TOLERANCE)
@@ -228,7 +237,7 @@ class Growth:
             time_s=time_s,
             closed_usd=closed_usd,
             floor=floor,
-            ceiling=ceiling + price.data_usd * (nodes - running),
+            ceiling=ceiling,
             group=group,
             width=width,
             parent=rows,

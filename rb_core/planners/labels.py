@@ -113,19 +113,23 @@ def nothing(columns: int) -> Labels:
 
 def joined(parts: list[Labels], columns: int) -> Labels:
     """All labels of the parts, with `columns` columns for nodes."""
-    total = sum(len(part) for part in parts)
-    running_s = np.full((total, columns), np.nan)
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        none, nowhere = np.empty(0), np.empty(0, dtype=np.intp)
+        return Labels(time_s=none, closed_usd=none, running_s=np.empty((0, columns)), nodes=nowhere, origin=nowhere)
+    if len(parts) == 1 and parts[0].running_s.shape[1] == columns:
+        return parts[0]
+    running_s = np.full((sum(len(part) for part in parts), columns), np.nan)
     first = 0
     for part in parts:
         running_s[first : first + len(part), : part.running_s.shape[1]] = part.running_s
         first += len(part)
-    none, nothing = np.empty(0), np.empty(0, dtype=np.intp)
     return Labels(
-        time_s=np.concatenate([none, *(part.time_s for part in parts)]),
-        closed_usd=np.concatenate([none, *(part.closed_usd for part in parts)]),
+        time_s=np.concatenate([part.time_s for part in parts]),
+        closed_usd=np.concatenate([part.closed_usd for part in parts]),
         running_s=running_s,
-        nodes=np.concatenate([nothing, *(part.nodes for part in parts)]),
-        origin=np.concatenate([nothing, *(part.origin for part in parts)]),
+        nodes=np.concatenate([part.nodes for part in parts]),
+        origin=np.concatenate([part.origin for part in parts]),
     )
 
 
@@ -152,17 +156,28 @@ def pruned(labels: Labels, price: Price) -> Labels:
     if len(labels) <= 1:
         return labels
     ages = labels.time_s[:, None] - labels.running_s
-    runs = ages >= 0
-    floor = labels.closed_usd + price.rent_usd_per_s * ages.sum(axis=1) + price.data_usd * runs.sum(axis=1)
-    ceiling = floor + price.open_usd(ages).sum(axis=1) + price.data_usd * (~runs).sum(axis=1)
-    starting = ages < price.init_s - TOLERANCE
-    group = np.zeros(len(labels), dtype=np.intp)
-    late = np.flatnonzero(starting.any(axis=1))
+    running = labels.nodes if ages[:, -1].min() >= 0 else (ages >= 0).sum(axis=1)
+    floor = labels.closed_usd + price.rent_usd_per_s * ages.sum(axis=1) + price.data_usd * running
+    ceiling = floor + _open_usd(ages, price) + price.data_usd * (labels.nodes - running)
+    # The newest node is the last to be usable.
+    late = np.flatnonzero(ages[:, -1] < price.init_s - TOLERANCE)
+    group = None
     if len(late):
         # Rows agree when an irrational mixture of their columns does, which is far quicker to sort than the rows.
-        mixture = np.where(starting[late], ages[late], 0.0) @ np.sqrt(np.arange(2.0, ages.shape[1] + 2.0))
+        starting_s = np.where(ages[late] < price.init_s - TOLERANCE, ages[late], 0.0)
+        mixture = starting_s @ np.sqrt(np.arange(2.0, ages.shape[1] + 2.0))
+        group = np.zeros(len(labels), dtype=np.intp)
         group[late] = np.unique(np.round(mixture, 6), return_inverse=True)[1].reshape(-1) + 1
     return refined(labels.take(undominated(labels.time_s, floor, ceiling, group)), price)
+
+
+def _open_usd(ages: NDArray[np.float64], price: Price) -> Column:
+    """What rounding and the minimum add at most to all nodes of each label; shape (labels,)."""
+    if ages[:, -1].min() >= price.billing.minimum_s - price.billing.granularity_s:
+        granule_usd = price.rent_usd_per_s * price.billing.granularity_s
+        return np.full(len(ages), ages.shape[1] * granule_usd)
+    total: Column = price.open_usd(ages).sum(axis=1)
+    return total
 
 
 def committed_usd(labels: Labels, price: Price) -> Column:
@@ -189,6 +204,8 @@ def undominated(time_s: Column, floor: Column, ceiling: Column, group: Index | N
             whose starting nodes agree in number and age, which may replace each other; negative for the rest, which
             replace none. None is 0 throughout.
     """
+    if group is not None and not group.any():
+        group = None
     order = np.lexsort((floor, time_s))
     low, high = floor[order], ceiling[order]
     best = np.minimum.accumulate(high if group is None else np.where(group[order] == 0, high, np.inf))

@@ -27,12 +27,17 @@ class Naive:
 def _candidates(model: ExpectedModel) -> list[Candidate]:
     problem = model.problem
     candidates = []
+    trials = [problem.experiment.chains[c][k].trials for c, k in stages_in_order(problem)]
+    # Where all of the first stage's trials run at once, so do those of every other stage. Where a later chain has more
+    # trials than the stage before it, nodes may also be held for it.
+    most = trials[0] if len(problem.experiment.chains) == 1 else -(-max(trials) * trials[0] // min(trials))
     for instance_type in problem.cloud.instance_types:
         for width in problem.profile.slots:
             if not divides(width, instance_type.slots):
                 continue
             smallest = max(1, width // instance_type.slots)
-            for first_nodes in range(smallest, problem.cloud.max_nodes + 1):
+            enough = -(-most // max(1, instance_type.slots // width)) * smallest
+            for first_nodes in range(smallest, min(problem.cloud.max_nodes, enough) + 1):
                 built = build(model, _Proportional(problem, instance_type, width, first_nodes))
                 if built:
                     candidates.append(built[0])

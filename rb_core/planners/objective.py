@@ -93,10 +93,12 @@ class Limit:
 
     def meets(self, candidate: Candidate) -> bool:
         """Whether the candidate keeps the limit."""
+        return self.likely(candidate) and self.reached(candidate) <= loosened(self.value)
+
+    def likely(self, candidate: Candidate) -> bool:
+        """Whether it is worth the sampling to know."""
         modelled = candidate.jct_s if self.by_time else candidate.cost_usd
-        if self.problem.noisy and modelled > self.value * _HOPELESS:
-            return False
-        return self.reached(candidate) <= loosened(self.value)
+        return not self.problem.noisy or modelled <= self.value * _HOPELESS
 
     def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
         """The best candidate that keeps the limit."""
@@ -137,8 +139,9 @@ class Limit:
                 f"the cheapest plan of planner {name} costs {reached:.4f} usd{at} but the budget is "
                 f"{self.value:.4f} usd; raise the budget or add a cheaper instance type"
             )
-        figures = {"jct_s": nearest.jct_s, "cost_usd": nearest.cost_usd}
-        return NoFeasiblePlan(text, limit="deadline_s" if self.by_time else "budget_usd", nearest=figures)
+        limit = "deadline_s" if self.by_time else "budget_usd"
+        figures = {"jct_s": nearest.jct_s, "cost_usd": nearest.cost_usd, limit: reached}
+        return NoFeasiblePlan(text, limit=limit, nearest=figures)
 
 
 def best_of(candidates: list[Candidate], model: ExpectedModel, rng: np.random.Generator, name: str) -> AllocationPlan:

@@ -28,7 +28,7 @@ from rb_core.planners.labels import (
     undominated,
 )
 
-_CORNERS = 16
+_CORNERS = 32
 """Points that stand for what the rest of a job takes and costs at least."""
 
 

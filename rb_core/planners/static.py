@@ -8,7 +8,7 @@ from rb_core.dag import Step
 from rb_core.expectation import ExpectedModel, Progress
 from rb_core.hardware import InstanceType
 from rb_core.plan import AllocationPlan, Problem, StageAllocation
-from rb_core.planners.candidate import Candidate, build, soonest
+from rb_core.planners.candidate import Candidate, build, soonest, useful_nodes
 from rb_core.planners.objective import best_of
 
 
@@ -38,7 +38,8 @@ def static_candidates(model: ExpectedModel, *, one_slot: bool = False) -> list[C
     """All static plans of the problem, for every type and number of nodes."""
     candidates = []
     for instance_type in model.problem.cloud.instance_types:
-        for nodes in range(1, model.problem.cloud.max_nodes + 1):
+        most = min(model.problem.cloud.max_nodes, useful_nodes(model.problem, instance_type))
+        for nodes in range(1, most + 1):
             built = build(model, _Same(model, instance_type, nodes, one_slot))
             if built:
                 candidates.append(built[0])

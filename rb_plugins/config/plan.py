@@ -13,7 +13,7 @@ from rb_core.spec import ExperimentSpec, Stage
 from rb_plugins.config.shape import shaped
 from rb_plugins.config.source import naming, read_table
 
-_ANSWERS = ("expected", "simulated", "baselines")
+_ANSWERS = ("expected", "simulated", "baselines", "confidence", "explain")
 """What `rb-tune plan` tells about a plan beside it; read back as it is."""
 
 
@@ -53,6 +53,8 @@ class PlanTable:
     expected: Any = None
     simulated: Any = None
     baselines: Any = None
+    confidence: Any = None
+    explain: Any = None
     cost_lower_bound_usd: float = 0.0
     fingerprint: str = ""
 

@@ -294,7 +294,8 @@ def test_an_interrupted_run_gives_everything_back_and_ends_with_130(altered, tmp
     (log,) = (tmp_path / "home" / "runs").glob("*/events.jsonl")
     events = read_log(log).events
     requested = {event.node for event in events if isinstance(event, NodeRequested)}
-    assert requested == {event.node for event in events if isinstance(event, NodeReleased)}
+    # A node is held before its request is logged, so an interrupt between the two gives back one more.
+    assert requested <= {event.node for event in events if isinstance(event, NodeReleased)}
     assert isinstance(events[-1], RunEnded)
 
 

@@ -1,0 +1,137 @@
+"""The commands that plan and spend nothing: `plan`, `pareto`, `size` and `simulate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rb_plugins.command import FILE, command, open_session
+
+if TYPE_CHECKING:
+    from rb_plugins.forecast import Forecast
+
+
+@command
+@click.argument("problem", type=FILE)
+@click.option("--planner", default=None, help="Name of the planner; `rb-tune plugins` lists them.")
+@click.option("--samples", type=int, default=1000, show_default=True, help="Samples of the plan's time and cost.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--explain", is_flag=True, help="Say where every second and dollar goes, and what would change it.")
+def plan(problem: Path, planner: str | None, samples: int, seed: int, explain: bool, as_json: bool) -> None:
+    """Plan the PROBLEM file: time and cost of the best plan, beside a fixed cluster's."""
+    from rb_plugins import show
+    from rb_plugins.forecast import DEFAULT_PLANNER
+
+    session = open_session()
+    planned = session.plan(
+        session.load_problem(problem, objective=True),
+        planner=DEFAULT_PLANNER if planner is None else planner,
+        samples=samples,
+        seed=seed,
+    )
+    explained = session.explain(planned) if explain else None
+    if as_json:
+        show.answer({**planned.table(), **({"explain": explained.table()} if explained else {})})
+        return
+    show_plan(planned)
+    if explained:
+        for table in explained.tables():
+            show.table(table)
+        for line in explained.lines():
+            show.line(line)
+
+
+@command
+@click.argument("problem", type=FILE)
+def pareto(problem: Path, as_json: bool) -> None:
+    """List all plans of the PROBLEM that none beats in both time and cost."""
+    from rb_core.report import front_table
+    from rb_plugins import forecast, show
+
+    session = open_session()
+    loaded = session.load_problem(problem)
+    candidates = session.pareto(loaded)
+    if as_json:
+        show.answer(forecast.front_table(loaded, candidates))
+    else:
+        show.table(front_table(loaded, [(c.jct_s, c.cost_usd, c.plan(loaded)) for c in candidates]))
+
+
+@command
+@click.argument("problem", type=FILE)
+@click.option("--R", "longest", type=int, required=True, help="Iterations of the longest trials; Hyperband's most.")
+@click.option("--eta", type=int, required=True, help="One trial in so many goes on.")
+@click.option("--r", "first", type=int, default=1, show_default=True, help="Iterations of the first rung.")
+@click.option("--kind", type=click.Choice(["successive_halving", "hyperband"]), default="successive_halving")
+@click.option("--rungs", type=click.Choice(["cumulative", "incremental"]), default="cumulative", show_default=True)
+@click.option("--deadline", default=None, help="Such as 90s, 45m or 2h; the problem's by default.")
+@click.option("--budget", type=float, default=None, help="In usd; the problem's by default.")
+@click.option("--confidence", type=float, default=None, help="Wanted probability of keeping both limits.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+def size(
+    problem: Path,
+    longest: int,
+    eta: int,
+    first: int,
+    kind: str,
+    rungs: str,
+    deadline: str | None,
+    budget: float | None,
+    confidence: float | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """How much can be tried by a deadline within a budget, with the profile and the cloud of the PROBLEM file."""
+    from rb_core.report import size_line, sizes_table
+    from rb_plugins import show
+    from rb_plugins.sized import asked_family, asked_purse, sizes_answer
+
+    session = open_session()
+    loaded = session.load_problem(problem)
+    experiments = asked_family(kind=kind, longest=longest, eta=eta, first=first, rungs=rungs)
+    purse = asked_purse(loaded, deadline=deadline, budget=budget, confidence=confidence)
+    told = session.size(loaded, experiments, purse, seed=seed)
+    if as_json:
+        show.answer(sizes_answer(loaded, told))
+        return
+    show.table(sizes_table(told))
+    show.line(size_line(loaded, told))
+
+
+@command
+@click.argument("problem", type=FILE)
+@click.option("--plan", "plan_file", type=FILE, required=True, help="A plan file; only its stages are needed.")
+@click.option("--samples", type=int, default=1000, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+def simulate(problem: Path, plan_file: Path, samples: int, seed: int, as_json: bool) -> None:
+    """Sample how long the PROBLEM takes under a plan, and what it costs."""
+    from rb_core.report import plan_table
+    from rb_plugins import show
+    from rb_plugins.config.plan import load_plan
+    from rb_plugins.config.problem import fingerprint
+    from rb_plugins.forecast import estimate_table
+
+    session = open_session()
+    loaded = session.load_problem(problem)
+    read = load_plan(plan_file, loaded)
+    if read.fingerprint and read.fingerprint != fingerprint(loaded):
+        show.note(f"warning: {plan_file} was made for another problem; it fits this one and is simulated on it")
+    estimate = session.simulate(loaded, read.plan, samples=samples, seed=seed)
+    if as_json:
+        show.answer(estimate_table(estimate))
+    else:
+        show.table(plan_table(loaded, read.plan, estimate))
+
+
+def show_plan(planned: Forecast) -> None:
+    """Print a plan for people, beside other ways to run it."""
+    from rb_core.breakdown import promise_line
+    from rb_core.report import comparison_table, plan_table
+    from rb_plugins import show
+
+    show.table(plan_table(planned.problem, planned.plan, planned.estimate))
+    show.table(comparison_table(planned.planner, planned.expected, planned.baselines, planned.lower_bound_usd))
+    if planned.promise is not None:
+        show.line(promise_line(planned.promise) + "\n")
