@@ -20,6 +20,7 @@ import numpy as np
 from rb_core.billing import billed_s
 from rb_core.dag import ExecutionDAG, Step
 from rb_core.draws import Draws
+from rb_core.errors import InvalidInput
 from rb_core.hardware import Billing, BillingMode, InstanceType
 from rb_core.placement import Placement
 from rb_core.plan import AllocationPlan, Problem
@@ -27,6 +28,15 @@ from rb_core.simulate import last_end, simulate
 
 SAMPLES = 256
 """Samples behind the expectation of one stage."""
+
+MAX_NOISY_TRIALS = 10_000
+"""Most trials of all stages together whose durations vary: planning samples each of them, many times."""
+
+_MANY_WAVES = 32
+"""From so many trials a place on, a stage's end is worked out from the sum of the earlier ones."""
+
+_LAST_WAVES = 4
+"""So many trials a place are then still followed one by one."""
 
 SEED = 20210426
 """Fixed, so that a problem always gives the same plan."""
@@ -78,6 +88,18 @@ class ExpectedModel:
     """Expected times and costs under one problem; remembers the stages that it has worked out."""
 
     def __init__(self, problem: Problem) -> None:
+        """A model of the problem.
+
+        Raises:
+            InvalidInput: there are more trials with varying durations than can be sampled in minutes.
+        """
+        trials = sum(stage.trials for chain in problem.experiment.chains for stage in chain)
+        if problem.noisy and trials > MAX_NOISY_TRIALS:
+            raise InvalidInput(
+                "experiment",
+                f"must have at most {MAX_NOISY_TRIALS} trials in all stages together to be planned with durations that "
+                f"vary, got {trials}; set every std and trial_cv to 0: of so many trials the mean is what counts",
+            )
         self.problem = problem
         self._draws: dict[tuple[int, int, int, float], np.ndarray] = {}
         self.stage_moments = lru_cache(maxsize=None)(self._stage_moments)
@@ -207,7 +229,7 @@ class ExpectedModel:
             places = nodes[group - 1 : placement.places * group : group]
         else:
             places = np.repeat(nodes, placement.per_node, axis=0)
-        ends = last_end(places[: placement.trials], durations, placement.trials)
+        ends = _about_last_end(places[: placement.trials], durations, placement.trials)
         return float(ends.mean()) + profile.sync_s, float(ends.var())
 
     def _durations(self, chain: int, stage: int, placement: Placement, speed: float) -> np.ndarray:
@@ -222,6 +244,23 @@ class ExpectedModel:
                 factor=slow * draws.factors(chain)[: placement.trials],
             )
         return self._draws[key]
+
+
+def _about_last_end(places_s: np.ndarray, durations_s: np.ndarray, trials: int) -> np.ndarray:
+    """As `last_end`; where trials are very many only the last waves are followed one by one.
+
+    In a long queue every place stays within a trial of the others. So the places are first set, a trial apart in all,
+    around the time at which all earlier work is done if it is shared evenly.
+    """
+    count = len(places_s)
+    first = trials - _LAST_WAVES * count
+    if trials < _MANY_WAVES * count or len(durations_s) == 1:
+        return last_end(places_s, durations_s, trials)
+    level_s = (places_s.sum(axis=0) + durations_s[:first].sum(axis=0)) / count
+    if np.any(level_s < places_s.max(axis=0)):
+        return last_end(places_s, durations_s, trials)
+    apart = (np.arange(count) + 0.5) / count - 0.5
+    return last_end(level_s + apart[:, None] * durations_s.mean(axis=0), durations_s[first:], trials - first)
 
 
 def expected(problem: Problem, plan: AllocationPlan) -> tuple[float, float]:

@@ -86,6 +86,10 @@ MAX_SAMPLES = 1_000_000
 """Most samples of one simulation: quantiles gain nothing from more, and memory would run out."""
 
 
+MAX_TRIAL_SAMPLES = 200_000_000
+"""Most trials times samples of one simulation: each is drawn and laid on its place one after the other."""
+
+
 def check_samples(samples: int) -> None:
     """Raise `InvalidInput` unless so many samples can be taken."""
     if positive_int("samples", samples) > MAX_SAMPLES:
@@ -102,10 +106,13 @@ def simulate(problem: Problem, plan: AllocationPlan, *, samples: int, rng: np.ra
         rng: source of all randomness; equal generators meet equal trials and nodes under every plan.
 
     Raises:
-        InvalidInput: the plan does not fit the problem, or samples is not a positive integer.
+        InvalidInput: the plan does not fit the problem, samples is not a positive integer, or there are more samples of
+            more trials than can be drawn in minutes.
     """
     check_samples(samples)
+    _check_work(problem, samples)
     dag = ExecutionDAG.build(problem, plan)
+    wanted, samples = samples, samples if problem.noisy else 1
     # Of the problem and not of the plan, so that every plan meets the same samples.
     rows = max(
         problem.cloud.max_nodes,
@@ -118,7 +125,7 @@ def simulate(problem: Problem, plan: AllocationPlan, *, samples: int, rng: np.ra
         size = min(chunk, samples - first)
         draws = Draws(problem, size, rng)
         parts.append([_Lane(problem, draws, size).run(lane) for lane in dag.lanes])
-    lanes = [_joined([part[number] for part in parts]) for number in range(len(dag.lanes))]
+    lanes = [_joined([part[number] for part in parts], wanted) for number in range(len(dag.lanes))]
     return Estimate(
         jct_s=np.maximum.reduce([lane[-1].end_s for lane in lanes]),
         cost_usd=np.sum([stage.cost_usd for lane in lanes for stage in lane], axis=0),
@@ -126,15 +133,27 @@ def simulate(problem: Problem, plan: AllocationPlan, *, samples: int, rng: np.ra
     )
 
 
-def _joined(parts: list[list[StageEstimate]]) -> list[StageEstimate]:
-    if len(parts) == 1:
+def _check_work(problem: Problem, samples: int) -> None:
+    """Raise `InvalidInput` where so many noisy trials would take more than minutes."""
+    trials = sum(stage.trials for chain in problem.experiment.chains for stage in chain)
+    if problem.noisy and trials * samples > MAX_TRIAL_SAMPLES:
+        raise InvalidInput(
+            "samples",
+            f"must be at most {max(1, MAX_TRIAL_SAMPLES // trials)} for {trials} trials in all whose durations vary, "
+            f"got {samples}; with every std and trial_cv 0 one sample tells all",
+        )
+
+
+def _joined(parts: list[list[StageEstimate]], samples: int) -> list[StageEstimate]:
+    """The stages over all samples; a single sample stands for as many as are wanted."""
+    if len(parts) == 1 and len(parts[0][0].start_s) == samples:
         return parts[0]
     return [
         StageEstimate(
             chain=stages[0].chain,
             stage=stages[0].stage,
             **{
-                key: np.concatenate([getattr(stage, key) for stage in stages])
+                key: np.resize(np.concatenate([getattr(stage, key) for stage in stages]), samples)
                 for key in ("start_s", "end_s", "cost_usd", "idle_fraction")
             },
         )
@@ -260,8 +279,24 @@ def last_end(places_s: Samples, durations_s: Samples, trials: int) -> Samples:
         last[early] = _one_by_one(late, durations[:count, early])
         free[:, early] = late
     if trials > count:
-        last = np.maximum(last, _one_by_one(free, durations[count:]))
+        skipped = _rounds_of_equals(free, durations_s, trials - count)
+        if skipped:
+            trials -= skipped * count
+            free = free + skipped * durations[0]
+            last = np.maximum(last, free.max(axis=0))
+    if trials > count:
+        last = np.maximum(last, _one_by_one(free, durations[count:trials]))
     return last
+
+
+def _rounds_of_equals(free_s: Samples, durations_s: Samples, trials: int) -> int:
+    """How often each place takes one more of equal trials before anything else can happen.
+
+    Places that are free within one duration of each other take trials in turn, for ever.
+    """
+    if len(durations_s) > 1 or np.any(free_s.max(axis=0) - free_s.min(axis=0) > durations_s[0]):
+        return 0
+    return trials // len(free_s)
 
 
 def _one_by_one(free_s: Samples, durations_s: Samples) -> Samples:

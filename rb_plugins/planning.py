@@ -45,18 +45,28 @@ def plan(problem: Path, planner: str | None, samples: int, seed: int, explain: b
 
 @command
 @click.argument("problem", type=FILE)
-def pareto(problem: Path, as_json: bool) -> None:
+@click.option("--picture", type=FILE, default=None, help="Draw the front into this file, .svg or .png.")
+def pareto(problem: Path, picture: Path | None, as_json: bool) -> None:
     """List all plans of the PROBLEM that none beats in both time and cost."""
     from rb_core.report import front_table
     from rb_plugins import forecast, show
+    from rb_plugins.picture import Picture, check_picture
 
+    if picture is not None:
+        check_picture(picture)
     session = open_session()
     loaded = session.load_problem(problem)
     candidates = session.pareto(loaded)
+    drawn = not as_json or picture is not None
+    marks = session.marks(loaded) if drawn else {}
+    pictured = Picture(front=[(c.jct_s, c.cost_usd) for c in candidates], marks=marks)
+    if picture is not None:
+        pictured.write(picture)
     if as_json:
         show.answer(forecast.front_table(loaded, candidates))
-    else:
-        show.table(front_table(loaded, [(c.jct_s, c.cost_usd, c.plan(loaded)) for c in candidates]))
+        return
+    show.table(front_table(loaded, [(c.jct_s, c.cost_usd, c.plan(loaded)) for c in candidates]))
+    show.line(pictured.text())
 
 
 @command

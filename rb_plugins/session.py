@@ -15,7 +15,7 @@ import numpy as np
 from rb_core.clock import SystemClock
 from rb_core.engine import Engine
 from rb_core.engine.request import RunRequest
-from rb_core.errors import BudgetExceeded, InvalidInput, RubberBandError
+from rb_core.errors import BudgetExceeded, InvalidInput, NoFeasiblePlan, RubberBandError
 from rb_core.eventlog import EventLog
 from rb_core.events import Event
 from rb_core.expectation import ExpectedModel
@@ -26,6 +26,7 @@ from rb_core.planners.candidate import Candidate
 from rb_core.planners.exact import front
 from rb_core.ports import Clock, Inbox, Launcher, Provider
 from rb_core.profile import ScalingProfile
+from rb_core.report import Figures
 from rb_core.simulate import Estimate, simulate
 from rb_core.sizing import Family, Purse, Sizes, size_up
 from rb_core.space import Space, sample
@@ -228,6 +229,17 @@ class Session:
             NoFeasiblePlan: no trial fits on any type.
         """
         return front(ExpectedModel(problem))
+
+    def marks(self, problem: Problem) -> dict[str, Figures]:
+        """Expected time and cost of the plan for the problem's objective and of the baselines; none without one."""
+        if problem.objective is None:
+            return {}
+        try:
+            planned = self.plan(problem, samples=1)
+        except NoFeasiblePlan:
+            return {}
+        baselines = {name: figures for name, figures in planned.baselines.items() if figures is not None}
+        return {**baselines, f"chosen ({planned.planner})": planned.expected}
 
     def veto(self, planned: Forecast, *, max_usd: float | None = None) -> None:
         """Ask the plugins, and the limit of the bill, whether the plan may be run.

@@ -13,7 +13,7 @@ from rb_core.expectation import ExpectedModel
 from rb_core.hardware import InstanceType
 from rb_core.placement import divides
 from rb_core.plan import Problem, StageAllocation
-from rb_core.planners.candidate import Candidate, stages_in_order
+from rb_core.planners.candidate import Candidate, stages_in_order, useful_nodes
 from rb_core.planners.durations import StageTimes
 from rb_core.planners.growth import Growth, Made
 from rb_core.planners.labels import (
@@ -52,7 +52,7 @@ class StageTables:
         chain, stage = self.stages[position]
         key = (chain, stage, instance_type.name)
         if key not in self._times:
-            most = self.problem.cloud.max_nodes
+            most = min(self.problem.cloud.max_nodes, useful_nodes(self.problem, instance_type))
             self._times[key] = StageTimes(self._model, chain, stage, instance_type, most)
         return self._times[key]
 

@@ -153,3 +153,27 @@ def test_the_expected_bill_of_a_normal_life_is_the_mean_of_many(granularity_s, m
     # Rounding is taken as half a granule once lives spread over one.
     half_s = 0.05 * granularity_s if std_s >= granularity_s else 0.0
     assert expected_billed_s(rule, mean_s, std_s) == pytest.approx(bills.mean(), abs=error_s + half_s + 1e-6)
+
+
+def test_long_queues_are_worked_out_to_a_thousandth():
+    problem = worked_problem()
+    problem = dataclasses.replace(
+        problem,
+        experiment=ExperimentSpec.from_stages([(600, 3)]),
+        profile=dataclasses.replace(problem.profile, trial_cv=0.4),
+        cloud=dataclasses.replace(problem.cloud, max_nodes=4, init_s=Latency(mean=60, std=15)),
+    )
+    for nodes in (1, 2, 4):
+        plan = plan_of(("a", nodes, 1))
+        jct_s, _ = ExpectedModel(problem).evaluate(plan)
+        estimate = simulate(problem, plan, samples=2000, rng=np.random.default_rng(1))
+        error_s = 4 * estimate.jct_s.std() / math.sqrt(256)
+        assert abs(jct_s - estimate.jct_s.mean()) < 0.001 * jct_s + error_s
+
+
+def test_more_varying_trials_than_can_be_planned_are_refused():
+    problem = dataclasses.replace(worked_problem(), experiment=ExperimentSpec.from_stages([(9_999, 1), (2, 1)]))
+    ExpectedModel(problem)
+    noisy = dataclasses.replace(problem, profile=dataclasses.replace(problem.profile, trial_cv=0.1))
+    with pytest.raises(InvalidInput, match="experiment: must have at most 10000 trials in all stages"):
+        ExpectedModel(noisy)

@@ -244,3 +244,41 @@ def test_chains_side_by_side_cost_what_each_costs_alone():
     ]
     assert together.jct_s[0] == max(a.jct_s[0] for a in alone)
     assert together.cost_usd[0] == pytest.approx(sum(a.cost_usd[0] for a in alone))
+
+
+def test_rounds_of_equal_trials_end_as_if_followed_one_by_one():
+    rng = np.random.default_rng(7)
+    skipped = 0
+    for _ in range(300):
+        places, trials = int(rng.integers(1, 6)), int(rng.integers(1, 60))
+        ready = np.sort(rng.random((min(places, trials), 1)) * rng.choice([0, 1, 5]), axis=0)
+        duration = float(rng.choice([0.3, 1.0, 2.5]))
+        # Places are never idle, so the starts are the earliest of all times at which any place could start one.
+        started = sorted(at + j * duration for at in ready[:, 0] for j in range(trials))[trials - 1]
+        assert last_end(ready, np.full((1, 1), duration), trials) == pytest.approx(started + duration)
+        skipped += trials > 3 * places
+    assert skipped > 100
+
+
+def test_without_noise_one_sample_stands_for_all():
+    estimate = simulate(
+        worked_problem(), plan_of(("a", 2, 1), ("a", 1, 2), ("a", 1, 2)), samples=5, rng=np.random.default_rng(0)
+    )
+    assert estimate.jct_s.tolist() == [706.0] * 5
+    assert [stage.end_s.shape for stage in estimate.stages] == [(5,)] * 3
+
+
+def test_more_varying_trials_than_can_be_drawn_are_refused():
+    problem = dataclasses.replace(
+        worked_problem(),
+        experiment=ExperimentSpec.from_stages([(1_000_000, 1)]),
+        profile=dataclasses.replace(worked_problem().profile, trial_cv=0.1),
+    )
+    with pytest.raises(InvalidInput, match="samples: must be at most 200 for 1000000 trials"):
+        simulate(problem, plan_of(("a", 2, 1)), samples=201, rng=np.random.default_rng(0))
+
+
+def test_a_million_equal_trials_take_no_longer_than_a_few():
+    problem = dataclasses.replace(worked_problem(), experiment=ExperimentSpec.from_stages([(1_000_000, 1)]))
+    estimate = simulate(problem, plan_of(("a", 2, 1)), samples=1000, rng=np.random.default_rng(0))
+    assert estimate.jct_s[-1] == pytest.approx(90 + 250_000 * 16 + 4)
