@@ -46,16 +46,25 @@ class Draws:
             slots_per_trial: world size.
             factor: multiplies the time of the iterations; shape (trials or 1, samples or 1).
         """
-        profile, rng = self._problem.profile, self._trainings[chain][stage]
         step = self._problem.experiment.chains[chain][stage]
-        latency = profile.iteration_s[slots_per_trial]
-        start = self._lognormal(rng, profile.start_s, step.trials)
-        save = self._lognormal(rng, profile.save_s, step.trials)
+        latency = self._problem.profile.iteration_s[slots_per_trial]
+        start, save = self.starts_and_saves(chain, stage)
         iterating = np.full((1, 1), step.iterations * latency.mean)
         if latency.std > 0:
-            noise = rng.standard_normal((step.trials, self._samples))
+            noise = self.noise(chain, stage)
             iterating = np.maximum(0.0, iterating + math.sqrt(step.iterations) * latency.std * noise)
         return start + factor * iterating + save
+
+    def starts_and_saves(self, chain: int, stage: int) -> tuple[Samples, Samples]:
+        """Start and save latencies of the stage's trials, in seconds; drawn before their `noise`."""
+        profile, rng = self._problem.profile, self._trainings[chain][stage]
+        trials = self._problem.experiment.chains[chain][stage].trials
+        return self._lognormal(rng, profile.start_s, trials), self._lognormal(rng, profile.save_s, trials)
+
+    def noise(self, chain: int, stage: int) -> Samples:
+        """Standard normals, one for the iterations of each of the stage's trials; shape (trials, samples)."""
+        trials = self._problem.experiment.chains[chain][stage].trials
+        return self._trainings[chain][stage].standard_normal((trials, self._samples))
 
     def nodes(self, chain: int, stage: int, count: int) -> tuple[Samples, Samples]:
         """Launch and init latencies of `count` nodes requested at the stage's barrier, in seconds."""
@@ -64,18 +73,18 @@ class Draws:
         shape = (count, 2, self._samples)
         varies = cloud.launch_s.std > 0 or cloud.init_s.std > 0
         normals = rng.standard_normal(shape) if varies else np.zeros((count, 2, 1))
-        launch = _scaled(cloud.launch_s, normals[:, 0])
-        init = _scaled(cloud.init_s, normals[:, 1])
+        launch = lognormals(cloud.launch_s, normals[:, 0])
+        init = lognormals(cloud.init_s, normals[:, 1])
         return launch, init
 
     def _lognormal(self, rng: np.random.Generator, latency: Latency, rows: int) -> Samples:
         if latency.std == 0 or latency.mean == 0:
             return np.full((1, 1), latency.mean)
-        return _scaled(latency, rng.standard_normal((rows, self._samples)))
+        return lognormals(latency, rng.standard_normal((rows, self._samples)))
 
 
-def _scaled(latency: Latency, normals: Samples) -> Samples:
-    """Standard normals to lognormals of the latency's mean and std; constants keep the normals' shape."""
+def lognormals(latency: Latency, normals: Samples) -> Samples:
+    """Standard normals to lognormals of the latency's mean and std, in seconds; constants keep the normals' shape."""
     if latency.std == 0 or latency.mean == 0:
         return np.full(normals.shape, latency.mean)
     variance = math.log1p((latency.std / latency.mean) ** 2)

@@ -2,44 +2,31 @@
 
 A job is followed through its barriers with expected times. Nodes that were requested together share their times, so
 they are kept as batches. Without spread in the profile and the cloud this is `simulate` to the last digit. With
-spread, a stage's time is the expectation of its *last* trial (over trials and nodes), taken from a fixed-seed
-simulation of that stage alone and cached for each distinct case; the variances of the stages are carried along, so
-that the expectation of the *rounded* bill can be taken.
+spread, a stage's time is the expectation of its *last* trial (see `moments`); the variances of the stages are carried
+along, so that the expectation of the *rounded* bill can be taken.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 
 from rb_core.billing import billed_s
 from rb_core.dag import ExecutionDAG, Step
-from rb_core.draws import Draws
 from rb_core.errors import InvalidInput
 from rb_core.hardware import Billing, BillingMode, InstanceType
+from rb_core.moments import SEED, Offsets, moments_of
 from rb_core.placement import Placement
 from rb_core.plan import AllocationPlan, Problem
-from rb_core.simulate import last_end, simulate
-
-SAMPLES = 256
-"""Samples behind the expectation of one stage."""
+from rb_core.simulate import simulate
 
 MAX_NOISY_TRIALS = 10_000
 """Most trials of all stages together whose durations vary: planning samples each of them, many times."""
-
-_MANY_WAVES = 32
-"""From so many trials a place on, a stage's end is worked out from the sum of the earlier ones."""
-
-_LAST_WAVES = 4
-"""So many trials a place are then still followed one by one."""
-
-SEED = 20210426
-"""Fixed, so that a problem always gives the same plan."""
 
 WHOLE_PLAN_SAMPLES = 2000
 """Samples behind the reported expectation of a whole plan."""
@@ -85,7 +72,12 @@ class Progress:
 
 
 class ExpectedModel:
-    """Expected times and costs under one problem; remembers the stages that it has worked out."""
+    """Expected times and costs under one problem; remembers the stages that it has worked out.
+
+    Attributes:
+        problem: the problem.
+        stage_moments: mean and variance of a stage's time, see `StageMoments.of`.
+    """
 
     def __init__(self, problem: Problem) -> None:
         """A model of the problem.
@@ -93,7 +85,7 @@ class ExpectedModel:
         Raises:
             InvalidInput: there are more trials with varying durations than can be sampled in minutes.
         """
-        trials = sum(stage.trials for chain in problem.experiment.chains for stage in chain)
+        trials = problem.experiment.trial_stages
         if problem.noisy and trials > MAX_NOISY_TRIALS:
             raise InvalidInput(
                 "experiment",
@@ -101,8 +93,7 @@ class ExpectedModel:
                 f"vary, got {trials}; set every std and trial_cv to 0: of so many trials the mean is what counts",
             )
         self.problem = problem
-        self._draws: dict[tuple[int, int, int, float], np.ndarray] = {}
-        self.stage_moments = lru_cache(maxsize=None)(self._stage_moments)
+        self.stage_moments = moments_of(problem).of if problem.noisy else cache(self._of_equal_trials)
 
     def evaluate(self, plan: AllocationPlan) -> tuple[float, float]:
         """Expected (jct_s, cost_usd) of a plan in the model. Raises `InvalidInput` as `ExecutionDAG.build` does."""
@@ -182,85 +173,26 @@ class ExpectedModel:
 
     def trial_s(self, step: Step) -> float:
         """Mean duration of one trial of the step, in seconds."""
-        profile = self.problem.profile
-        slow = slowdown(self.problem, step.placement.spans, step.instance_type.speed)
-        iterating_s = step.iterations * profile.iteration_s[step.placement.slots_per_trial].mean
-        return profile.start_s.mean + slow * iterating_s + profile.save_s.mean
+        return self._trial_s(step.chain, step.stage, step.placement, step.instance_type.speed)
 
-    def _stage_moments(
-        self,
-        chain: int,
-        stage: int,
-        placement: Placement,
-        speed: float,
-        offsets: tuple[tuple[float, int], ...],
-        requested: int,
+    def _trial_s(self, chain: int, stage: int, placement: Placement, speed: float) -> float:
+        return self.problem.profile.trial_s(
+            self.problem.experiment.chains[chain][stage].iterations,
+            slots=placement.slots_per_trial,
+            node_slots=placement.node_slots,
+            speed=speed,
+        )
+
+    def _of_equal_trials(
+        self, chain: int, stage: int, placement: Placement, speed: float, offsets: Offsets, requested: int
     ) -> tuple[float, float]:
-        """Mean (s) and variance (s^2) of the time from a stage's barrier to the next one.
-
-        Args:
-            chain: the chain.
-            stage: the stage within it.
-            placement: how its trials lie on its nodes.
-            speed: of its instance type.
-            offsets: (seconds until usable, count) of the kept nodes, ascending.
-            requested: nodes that are asked for at the barrier.
-        """
+        """As `StageMoments.of`, without spread."""
         profile, cloud = self.problem.profile, self.problem.cloud
-        if not self.problem.noisy:
-            slow = slowdown(self.problem, placement.spans, speed)
-            iterations = self.problem.experiment.chains[chain][stage].iterations
-            iterating_s = iterations * profile.iteration_s[placement.slots_per_trial].mean
-            trial_s = profile.start_s.mean + slow * iterating_s + profile.save_s.mean
-            if requested:
-                offsets = (*offsets, (cloud.launch_s.mean + cloud.init_s.mean, requested))
-            ready = places_of(sorted(offsets), placement.nodes_per_trial, placement.per_node)
-            return makespan_s(placement.trials, trial_s, ready) + profile.sync_s, 0.0
-        durations = self._durations(chain, stage, placement, speed)
-        usable = np.repeat([offset for offset, _ in offsets], [count for _, count in offsets])
-        nodes = np.broadcast_to(usable[:, None], (len(usable), SAMPLES))
+        trial_s = self._trial_s(chain, stage, placement, speed)
         if requested:
-            launch, init = Draws(self.problem, SAMPLES, _fixed()).nodes(chain, stage, requested)
-            fresh = np.broadcast_to(launch + init, (requested, SAMPLES))
-            nodes = np.concatenate([nodes, fresh])
-        nodes = np.sort(nodes, axis=0)
-        if placement.spans:
-            group = placement.nodes_per_trial
-            places = nodes[group - 1 : placement.places * group : group]
-        else:
-            places = np.repeat(nodes, placement.per_node, axis=0)
-        ends = _about_last_end(places[: placement.trials], durations, placement.trials)
-        return float(ends.mean()) + profile.sync_s, float(ends.var())
-
-    def _durations(self, chain: int, stage: int, placement: Placement, speed: float) -> np.ndarray:
-        slow = slowdown(self.problem, placement.spans, speed)
-        key = (chain, stage, placement.slots_per_trial, slow)
-        if key not in self._draws:
-            draws = Draws(self.problem, SAMPLES, _fixed())
-            self._draws[key] = draws.trainings(
-                chain,
-                stage,
-                slots_per_trial=placement.slots_per_trial,
-                factor=slow * draws.factors(chain)[: placement.trials],
-            )
-        return self._draws[key]
-
-
-def _about_last_end(places_s: np.ndarray, durations_s: np.ndarray, trials: int) -> np.ndarray:
-    """As `last_end`; where trials are very many only the last waves are followed one by one.
-
-    In a long queue every place stays within a trial of the others. So the places are first set, a trial apart in all,
-    around the time at which all earlier work is done if it is shared evenly.
-    """
-    count = len(places_s)
-    first = trials - _LAST_WAVES * count
-    if trials < _MANY_WAVES * count or len(durations_s) == 1:
-        return last_end(places_s, durations_s, trials)
-    level_s = (places_s.sum(axis=0) + durations_s[:first].sum(axis=0)) / count
-    if np.any(level_s < places_s.max(axis=0)):
-        return last_end(places_s, durations_s, trials)
-    apart = (np.arange(count) + 0.5) / count - 0.5
-    return last_end(level_s + apart[:, None] * durations_s.mean(axis=0), durations_s[first:], trials - first)
+            offsets = (*offsets, (cloud.launch_s.mean + cloud.init_s.mean, requested))
+        ready = places_of(sorted(offsets), placement.nodes_per_trial, placement.per_node)
+        return makespan_s(placement.trials, trial_s, ready) + profile.sync_s, 0.0
 
 
 def expected(problem: Problem, plan: AllocationPlan) -> tuple[float, float]:
@@ -269,13 +201,8 @@ def expected(problem: Problem, plan: AllocationPlan) -> tuple[float, float]:
     Without spread anywhere one sample is the exact answer.
     """
     samples = WHOLE_PLAN_SAMPLES if problem.noisy else 1
-    estimate = simulate(problem, plan, samples=samples, rng=_fixed())
+    estimate = simulate(problem, plan, samples=samples, rng=np.random.default_rng(SEED))
     return float(estimate.jct_s.mean()), float(estimate.cost_usd.mean())
-
-
-def slowdown(problem: Problem, spans: bool, speed: float) -> float:
-    """The factor f of the model: what spanning nodes and a slower type multiply an iteration by."""
-    return (1.0 + problem.profile.spread_penalty if spans else 1.0) / speed
 
 
 def makespan_s(trials: int, trial_s: float, ready: list[tuple[float, int]]) -> float:
@@ -381,14 +308,10 @@ def _split(held: tuple[Batch, ...], keep: int) -> tuple[tuple[Batch, ...], tuple
 def _resized(batch: Batch, count: int) -> Batch:
     if batch.count == count:
         return batch
-    return Batch(count=count, running_s=batch.running_s, usable_s=batch.usable_s, variance=batch.variance)
+    return replace(batch, count=count)
 
 
 def _in_order(held: tuple[Batch, ...], barrier_s: float) -> tuple[Batch, ...]:
     """Usable batches as they became usable, then starting ones as they were requested."""
     usable = sorted((b for b in held if b.usable_s <= barrier_s), key=lambda b: b.usable_s)
     return (*usable, *(b for b in held if b.usable_s > barrier_s))
-
-
-def _fixed() -> np.random.Generator:
-    return np.random.default_rng(SEED)

@@ -1,7 +1,8 @@
 """Where every second and every dollar of a plan goes.
 
 The plan is followed once with mean durations, without any spread, and what that run takes and costs is split; what the
-expectation lies above it is a part of its own, `variation`. So the parts add up to the expected time and cost.
+expectation lies above it is a part of its own, `variation`, and what early release changes of that another,
+`early_release`. So the parts add up to the expected time and cost.
 
 *Time* is split along the place that ends a stage: the trial that ends last waited for its place to become usable
 (`node_starts`), then the place went through one trial after another without a pause (list scheduling), each of them
@@ -25,9 +26,9 @@ from dataclasses import dataclass
 
 from rb_core.billing import bill
 from rb_core.dag import ExecutionDAG, Step
-from rb_core.expectation import Batch, ExpectedModel, Progress, expected, places_of, slowdown
+from rb_core.expectation import Batch, ExpectedModel, Progress, expected, places_of
 from rb_core.hardware import BillingMode, Cloud, Latency
-from rb_core.plan import AllocationPlan, Problem
+from rb_core.plan import AllocationPlan, Policies, Problem
 from rb_core.planners.objective import lower_bound_usd
 
 
@@ -43,6 +44,7 @@ class Parts:
     rounding: float = 0.0
     data: float = 0.0
     variation: float = 0.0
+    early_release: float = 0.0
 
     @property
     def total(self) -> float:
@@ -81,7 +83,7 @@ class Explanation:
     """A plan's expected time and cost, taken apart.
 
     Attributes:
-        stages: chain by chain, without variation.
+        stages: chain by chain, without variation and early release.
         time_s: of the whole job; totals the expected completion time.
         cost_usd: likewise the expected cost.
         lower_bound_usd: what no plan can cost less than.
@@ -108,15 +110,15 @@ def explain(problem: Problem, plan: AllocationPlan) -> Explanation:
     stages = tuple(
         dataclasses.replace(stage, decisive=number == last) for number, lane in enumerate(lanes) for stage in lane
     )
-    jct_s, cost_usd = expected(problem, plan)
-    time_parts = Parts.sum(stage.time_s for stage in stages if stage.decisive)
-    cost_parts = Parts.sum(stage.cost_usd for stage in stages)
-    return Explanation(
-        stages=stages,
-        time_s=dataclasses.replace(time_parts, variation=jct_s - time_parts.total),
-        cost_usd=dataclasses.replace(cost_parts, variation=cost_usd - cost_parts.total),
-        lower_bound_usd=lower_bound_usd(problem),
+    time_s = Parts.sum(stage.time_s for stage in stages if stage.decisive)
+    cost_usd = Parts.sum(stage.cost_usd for stage in stages)
+    plain = expected(dataclasses.replace(problem, policies=Policies()), plan)
+    told = expected(problem, plan) if problem.policies.early_release else plain
+    time_s, cost_usd = (
+        dataclasses.replace(parts, variation=without - parts.total, early_release=told_of - without)
+        for parts, without, told_of in zip((time_s, cost_usd), plain, told, strict=True)
     )
+    return Explanation(stages=stages, time_s=time_s, cost_usd=cost_usd, lower_bound_usd=lower_bound_usd(problem))
 
 
 def without_spread(problem: Problem) -> Problem:
@@ -177,7 +179,7 @@ def _time_parts(model: ExpectedModel, step: Step, before: Progress, after: Progr
 def _cost_parts(model: ExpectedModel, step: Step, before: Progress, after: Progress, stays: int) -> Parts:
     problem, placement, usd_per_s = model.problem, step.placement, step.instance_type.usd_per_s
     cloud, profile, now_s, end_s = problem.cloud, problem.profile, before.barrier_s, after.barrier_s
-    slow = slowdown(problem, placement.spans, step.instance_type.speed)
+    slow = profile.slowdown(spans=placement.spans, speed=step.instance_type.speed)
     share = placement.trials * placement.slots_per_trial / placement.node_slots * usd_per_s
     training = share * slow * step.iterations * profile.iteration_s[placement.slots_per_trial].mean
     trial_starts = share * (profile.start_s.mean + profile.save_s.mean)

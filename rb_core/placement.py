@@ -55,6 +55,11 @@ class Placement:
         return max(1, self.node_slots // self.slots_per_trial)
 
     @property
+    def nodes_for_all(self) -> int:
+        """Nodes on which all trials run at once; more are of no use to them."""
+        return nodes_for(self.trials, slots_per_trial=self.slots_per_trial, node_slots=self.node_slots)
+
+    @property
     def places(self) -> int:
         """Trials that the nodes can hold at one time."""
         return self.nodes // self.nodes_per_trial * self.per_node
@@ -68,3 +73,8 @@ class Placement:
 def divides(slots_per_trial: int, node_slots: int) -> bool:
     """Whether trials of that width can be laid on nodes of that size."""
     return slots_per_trial <= node_slots or slots_per_trial % node_slots == 0
+
+
+def nodes_for(trials: int, *, slots_per_trial: int, node_slots: int) -> int:
+    """The fewest nodes on which so many trials run at once."""
+    return -(-trials // max(1, node_slots // slots_per_trial)) * max(1, slots_per_trial // node_slots)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from rb_core.check import between, non_empty, positive, positive_int
 from rb_core.errors import InvalidInput
@@ -64,6 +65,29 @@ class AllocationPlan:
                 f"the plan's have {shape}",
             )
 
+    def record(self, spec: ExperimentSpec) -> dict[str, Any]:
+        """What a file says of the plan: `stages`, or `chains` and `order`, with each stage's trials and iterations.
+
+        Args:
+            spec: an experiment that the plan fits.
+        """
+        chains: list[dict[str, Any]] = [
+            {
+                "stages": [
+                    {
+                        "trials": stage.trials,
+                        "iterations": stage.iterations,
+                        "instance_type": allocation.instance_type,
+                        "nodes": allocation.nodes,
+                        "slots_per_trial": allocation.slots_per_trial,
+                    }
+                    for stage, allocation in zip(stages, allocations, strict=True)
+                ]
+            }
+            for stages, allocations in zip(spec.chains, self.chains, strict=True)
+        ]
+        return chains[0] if len(chains) == 1 else {"chains": chains, "order": self.order.value}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
@@ -98,14 +122,21 @@ class Objective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """What may happen before a barrier; all off is the model as it stands."""
+    """What may happen before a barrier; all off is the model as it stands.
+
+    Attributes:
+        early_release: a node on which nothing runs, with no trial left to start, is given back at once unless the next
+            stage keeps it; of those that it does not keep the ones that fall idle first go first.
+        prefetch: not built.
+        early_promotion: not built.
+    """
 
     early_release: bool = False
     prefetch: bool = False
     early_promotion: bool = False
 
     def __post_init__(self) -> None:
-        for key in ("early_release", "prefetch", "early_promotion"):
+        for key in ("prefetch", "early_promotion"):
             if getattr(self, key):
                 raise InvalidInput(key, "is not supported by this version; leave it out or set it to false")
 

@@ -46,6 +46,10 @@ class ScalingProfile:
         for key in ("sync_s", "trial_cv", "spread_penalty", "checkpoint_gib"):
             non_negative(key, getattr(self, key))
 
+    def __hash__(self) -> int:
+        """Of profiles that are equal it is equal."""
+        return hash((tuple(self.iteration_s.items()), self.start_s, self.save_s))
+
     @property
     def slots(self) -> tuple[int, ...]:
         """Numbers of slots per trial that may be planned with, ascending."""
@@ -56,3 +60,19 @@ class ScalingProfile:
         """Whether any of the profile's figures varies."""
         latencies = (*self.iteration_s.values(), self.start_s, self.save_s)
         return self.trial_cv > 0 or any(latency.std > 0 for latency in latencies)
+
+    def slowdown(self, *, spans: bool, speed: float) -> float:
+        """The factor f of the model: what spanning nodes and a slower type multiply an iteration by."""
+        return (1.0 + self.spread_penalty if spans else 1.0) / speed
+
+    def trial_s(self, iterations: int, *, slots: int, node_slots: int, speed: float) -> float:
+        """Mean duration of a trial's stage, from the start of its processes to their end, in seconds.
+
+        Args:
+            iterations: how many it runs.
+            slots: its own.
+            node_slots: those of each node.
+            speed: of the nodes' type.
+        """
+        iterating_s = iterations * self.iteration_s[slots].mean
+        return self.start_s.mean + self.slowdown(spans=slots > node_slots, speed=speed) * iterating_s + self.save_s.mean

@@ -18,9 +18,16 @@ from rb_core.dag import ExecutionDAG, Step
 from rb_core.draws import Draws
 from rb_core.errors import InvalidInput
 from rb_core.hardware import BillingMode
+from rb_core.occupancy import idle_first, occupied, ready_places
 from rb_core.plan import AllocationPlan, Problem
 
 Samples = NDArray[np.float64]
+
+MAX_SAMPLES = 1_000_000
+"""Most samples of one simulation: quantiles gain nothing from more, and memory would run out."""
+
+MAX_TRIAL_SAMPLES = 200_000_000
+"""Most trials times samples of one simulation: each is drawn and laid on its place one after the other."""
 
 _CHUNK_ELEMENTS = 1_000_000
 """Samples are worked on in chunks of about this many (trial or node, sample) elements, to bound memory."""
@@ -82,14 +89,6 @@ class Estimate:
         return kept
 
 
-MAX_SAMPLES = 1_000_000
-"""Most samples of one simulation: quantiles gain nothing from more, and memory would run out."""
-
-
-MAX_TRIAL_SAMPLES = 200_000_000
-"""Most trials times samples of one simulation: each is drawn and laid on its place one after the other."""
-
-
 def check_samples(samples: int) -> None:
     """Raise `InvalidInput` unless so many samples can be taken."""
     if positive_int("samples", samples) > MAX_SAMPLES:
@@ -135,7 +134,7 @@ def simulate(problem: Problem, plan: AllocationPlan, *, samples: int, rng: np.ra
 
 def _check_work(problem: Problem, samples: int) -> None:
     """Raise `InvalidInput` where so many noisy trials would take more than minutes."""
-    trials = sum(stage.trials for chain in problem.experiment.chains for stage in chain)
+    trials = problem.experiment.trial_stages
     if problem.noisy and trials * samples > MAX_TRIAL_SAMPLES:
         raise InvalidInput(
             "samples",
@@ -172,6 +171,8 @@ class _Lane:
         # Held nodes, in the order of their requests within what was kept.
         self._running_s: Samples = np.empty((0, samples))
         self._usable_s: Samples = np.empty((0, samples))
+        # When each of them was given back before the barrier, inf for those that were not.
+        self._early_s: Samples = np.full((1, 1), np.inf)
 
     def run(self, steps: tuple[Step, ...]) -> list[StageEstimate]:
         """Go through the steps and return their estimates."""
@@ -179,24 +180,34 @@ class _Lane:
         stages: list[StageEstimate] = []
         for number, step in enumerate(steps):
             if number:
-                released = self._keep(step, barrier_s)
-                self._charge(steps[number - 1], stages[-1], released, barrier_s)
+                running_s, released_s = self._keep(step, barrier_s)
+                self._charge(steps[number - 1], stages[-1], running_s, released_s)
             self._request(step, barrier_s)
-            stages.append(self._stage(step, barrier_s))
+            kept = steps[number + 1].kept if number + 1 < len(steps) else 0
+            stages.append(self._stage(step, barrier_s, surplus=step.placement.nodes - kept))
             barrier_s = stages[-1].end_s
-        self._charge(steps[-1], stages[-1], self._running_s, barrier_s)
+        self._charge(steps[-1], stages[-1], self._running_s, np.minimum(self._early_s, barrier_s))
         return stages
 
-    def _keep(self, step: Step, barrier_s: Samples) -> Samples:
-        """Keep the step's nodes and return when those that are released began to run."""
+    def _keep(self, step: Step, barrier_s: Samples) -> tuple[Samples, Samples]:
+        """Keep the step's nodes; of all others, return when they began to run and when they were released."""
         usable = np.broadcast_to(self._usable_s, (len(self._usable_s), self._samples))
         # First the usable ones as they became usable, then the starting ones as they were requested.
         starting = usable > barrier_s
-        order = np.lexsort((np.where(starting, np.arange(len(usable))[:, None], usable), starting), axis=0)
-        running = np.take_along_axis(np.broadcast_to(self._running_s, usable.shape), order, axis=0)
-        usable = np.take_along_axis(usable, order, axis=0)
+        order = np.lexsort(
+            (
+                np.where(starting, np.arange(len(usable))[:, None], usable),
+                starting,
+                np.isfinite(np.broadcast_to(self._early_s, usable.shape)),
+            ),
+            axis=0,
+        )
+        running, usable, early = (
+            np.take_along_axis(np.broadcast_to(a, usable.shape), order, axis=0)
+            for a in (self._running_s, usable, self._early_s)
+        )
         self._running_s, self._usable_s = running[: step.kept], usable[: step.kept]
-        return running[step.kept :]
+        return running[step.kept :], np.minimum(early[step.kept :], barrier_s)
 
     def _request(self, step: Step, barrier_s: Samples) -> None:
         if not step.requested:
@@ -206,27 +217,30 @@ class _Lane:
         self._running_s = np.concatenate([self._running_s, running])
         self._usable_s = np.concatenate([self._usable_s, running + init])
 
-    def _stage(self, step: Step, barrier_s: Samples) -> StageEstimate:
+    def _stage(self, step: Step, barrier_s: Samples, *, surplus: int) -> StageEstimate:
+        """Run a step of whose nodes so many are not kept for the one after it."""
         placement, profile = step.placement, self._problem.profile
         if step.stage == 0:
             self._factors = self._draws.factors(step.chain)
-        slow = (1.0 + profile.spread_penalty if placement.spans else 1.0) / step.instance_type.speed
+        slow = profile.slowdown(spans=placement.spans, speed=step.instance_type.speed)
         durations = self._draws.trainings(
             step.chain,
             step.stage,
             slots_per_trial=placement.slots_per_trial,
             factor=slow * self._factors[: placement.trials],
         )
-        usable = np.sort(np.maximum(self._usable_s, barrier_s), axis=0)
-        if placement.spans:
-            group = placement.nodes_per_trial
-            places = usable[group - 1 : placement.places * group : group]
-        else:
-            needed = -(-placement.trials // placement.per_node)
-            places = np.repeat(usable[:needed], placement.per_node, axis=0)
-        end_s = last_end(places[: placement.trials], durations, placement.trials) + profile.sync_s
+        usable_s = np.maximum(self._usable_s, barrier_s)
+        nodes_s = np.sort(usable_s, axis=0)
+        places_s = ready_places(nodes_s, placement)
+        occupancy = occupied(places_s, durations, placement.trials)
+        end_s = occupancy.last_end_s + profile.sync_s
+        released_s = end_s
+        if self._problem.policies.early_release:
+            rows, idle_s = idle_first(nodes_s, places_s, occupancy, placement, surplus)
+            self._early_s = self._given_back(usable_s, rows, idle_s, end_s)
+            released_s = np.minimum(self._early_s, end_s)
         trained_s = durations.sum(axis=0) * (placement.trials / len(durations)) * placement.slots_per_trial
-        held_s = np.maximum(0.0, end_s - np.maximum(self._running_s, barrier_s)).sum(axis=0)
+        held_s = np.maximum(0.0, released_s - np.maximum(self._running_s, barrier_s)).sum(axis=0)
         # A kept node that began to run exactly at this barrier downloaded its data in the stage before.
         began = (self._running_s > barrier_s) & (self._running_s <= end_s)
         began[step.kept :] = self._running_s[step.kept :] <= end_s
@@ -247,69 +261,26 @@ class _Lane:
             idle_fraction=idle_fraction,
         )
 
+    @staticmethod
+    def _given_back(usable_s: Samples, rows: NDArray[np.intp], idle_s: Samples, end_s: Samples) -> Samples:
+        """When each held node was given back before `end_s`, inf for the others; shape (nodes, samples).
+
+        Args:
+            usable_s: when each became usable in the stage; shape (nodes, samples).
+            rows: those to give back, by their rank in that order.
+            idle_s: when each of these falls idle.
+            end_s: the barrier.
+        """
+        nodes = np.take_along_axis(np.argsort(usable_s, axis=0, kind="stable"), rows, axis=0)
+        early_s = np.full(usable_s.shape, np.inf)
+        np.put_along_axis(early_s, nodes, np.where(idle_s <= end_s, idle_s, np.inf), axis=0)
+        return early_s
+
     def _charge(self, step: Step, stage: StageEstimate, running_s: Samples, released_s: Samples) -> None:
-        """Add to the stage what the bill of the nodes released at its end exceeds what has accrued for them."""
+        """Add to the stage what the bill of the nodes released in it exceeds what has accrued for them."""
         cloud, usd_per_s = self._problem.cloud, step.instance_type.usd_per_s
         if cloud.billing.mode is BillingMode.PER_FUNCTION:
             return
         billed = bill(cloud.billing, usd_per_s=usd_per_s, running_s=running_s, released_s=released_s)
         accrued = np.maximum(0.0, released_s - running_s) * usd_per_s
         np.add(stage.cost_usd, (billed - accrued).sum(axis=0), out=stage.cost_usd)
-
-
-def last_end(places_s: Samples, durations_s: Samples, trials: int) -> Samples:
-    """When the last of `trials` ends, each in order taking the place that is usable and free earliest.
-
-    Args:
-        places_s: when each place becomes usable, ascending; shape (places, samples), at most `trials` places.
-        durations_s: shape (trials or 1, samples or 1).
-        trials: how many.
-
-    Returns:
-        Shape (samples,).
-    """
-    count, samples = places_s.shape
-    durations = np.broadcast_to(durations_s, (trials, samples))
-    free = places_s + durations[:count]
-    last: Samples = free.max(axis=0)
-    # A place that is freed before a late one becomes usable takes the late one's trial.
-    early = places_s[-1] > free[:-1].min(axis=0) if count > 1 else np.zeros(samples, dtype=bool)
-    if early.any():
-        late = places_s[:, early].copy()
-        last[early] = _one_by_one(late, durations[:count, early])
-        free[:, early] = late
-    if trials > count:
-        skipped = _rounds_of_equals(free, durations_s, trials - count)
-        if skipped:
-            trials -= skipped * count
-            free = free + skipped * durations[0]
-            last = np.maximum(last, free.max(axis=0))
-    if trials > count:
-        last = np.maximum(last, _one_by_one(free, durations[count:trials]))
-    return last
-
-
-def _rounds_of_equals(free_s: Samples, durations_s: Samples, trials: int) -> int:
-    """How often each place takes one more of equal trials before anything else can happen.
-
-    Places that are free within one duration of each other take trials in turn, for ever.
-    """
-    if len(durations_s) > 1 or np.any(free_s.max(axis=0) - free_s.min(axis=0) > durations_s[0]):
-        return 0
-    return trials // len(free_s)
-
-
-def _one_by_one(free_s: Samples, durations_s: Samples) -> Samples:
-    """Give each trial in order the place that is free first: updates `free_s`, returns the last trial's end."""
-    # One sample a row, so that the smallest of each is sought in memory that is contiguous.
-    by_sample = np.ascontiguousarray(free_s.T)
-    flat = by_sample.reshape(-1)
-    rows = np.arange(free_s.shape[1]) * free_s.shape[0]
-    last = np.full(free_s.shape[1], -np.inf)
-    for duration in durations_s:
-        first = rows + by_sample.argmin(axis=1)
-        end = flat[first] + duration
-        flat[first] = end
-        np.maximum(last, end, out=last)
-    free_s[:] = by_sample.T
-    return last

@@ -198,9 +198,9 @@ def _try(problem: Problem, size: int, experiment: ExperimentSpec, purse: Purse, 
     return Size(
         size=size,
         experiment=experiment,
-        in_time=_expected(timed, in_time),
-        in_budget=_expected(timed, in_budget),
-        both=_expected(timed, both),
+        in_time=in_time and in_time.sampled(timed),
+        in_budget=in_budget and in_budget.sampled(timed),
+        both=both and both.sampled(timed),
     )
 
 
@@ -213,13 +213,6 @@ def _keeps_both(problem: Problem, candidate: Candidate, purse: Purse, seed: int)
     estimate = simulate(problem, plan, samples=SAMPLES, rng=np.random.default_rng(seed))
     kept = (estimate.jct_s <= deadline_s) & (estimate.cost_usd <= budget_usd)
     return float(kept.mean()) >= purse.confidence
-
-
-def _expected(problem: Problem, candidate: Candidate | None) -> Candidate | None:
-    if candidate is None or not problem.noisy:
-        return candidate
-    jct_s, cost_usd = expected(problem, candidate.plan(problem))
-    return dataclasses.replace(candidate, jct_s=jct_s, cost_usd=cost_usd)
 
 
 def _nothing_fits(size: Size, experiments: Family, purse: Purse) -> NoFeasiblePlan:

@@ -61,6 +61,11 @@ class ExperimentSpec:
         return sum(chain[0].trials for chain in self.chains)
 
     @property
+    def trial_stages(self) -> int:
+        """How often a trial runs a stage: the trials of each stage, summed over all stages."""
+        return sum(stage.trials for chain in self.chains for stage in chain)
+
+    @property
     def trial_iterations(self) -> int:
         """Iterations summed over all trials and stages."""
         return sum(stage.trials * stage.iterations for chain in self.chains for stage in chain)

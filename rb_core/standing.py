@@ -17,6 +17,9 @@ from rb_core.planners.exact import Exact, front
 _SEED = 0
 """Of the planning under other limits; fixed, so that a plan always stands in the same place."""
 
+_SAME = 1e-6
+"""Plans that differ by less than this fraction are taken to be equal."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
@@ -79,10 +82,6 @@ def standing(problem: Problem, plan: AllocationPlan, *, plans: Sequence[Candidat
         max_nodes=problem.cloud.max_nodes,
     )
     return _relieved(problem, told) if wanted and nodes >= problem.cloud.max_nodes else told
-
-
-_SAME = 1e-6
-"""Plans that differ by less than this fraction are taken to be equal."""
 
 
 def _relieved(problem: Problem, told: Standing) -> Standing:

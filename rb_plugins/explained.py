@@ -12,7 +12,6 @@ from rb_core.plan import Problem
 from rb_core.planners.candidate import Candidate
 from rb_core.report import Table
 from rb_core.standing import Standing, standing
-from rb_plugins.config.plan import plan_table
 from rb_plugins.forecast import Forecast
 
 
@@ -75,7 +74,7 @@ class Explained:
             "cost_usd": candidate.cost_usd,
             "added_s": candidate.jct_s - self.standing.jct_s,
             "added_usd": candidate.cost_usd - self.standing.cost_usd,
-            **plan_table(self.problem.experiment, candidate.plan(self.problem)),
+            **candidate.plan(self.problem).record(self.problem.experiment),
         }
 
 

@@ -18,7 +18,6 @@ from rb_core.planners.relief import relief
 from rb_core.promise import Promise, promise
 from rb_core.report import Figures, summary
 from rb_core.simulate import Estimate, check_samples, simulate
-from rb_plugins.config.plan import plan_table
 from rb_plugins.config.problem import fingerprint
 from rb_plugins.factories import PlannerFactory
 from rb_plugins.manager import Registry
@@ -63,7 +62,7 @@ class Forecast:
         answer = {
             "schema": SCHEMA,
             "planner": self.planner,
-            **plan_table(self.problem.experiment, self.plan),
+            **self.plan.record(self.problem.experiment),
             "expected": _figures(self.expected),
             "simulated": {
                 "samples": len(self.estimate.jct_s),
@@ -176,7 +175,7 @@ def front_table(problem: Problem, candidates: Sequence[Candidate]) -> dict[str, 
             {
                 "jct_s": candidate.jct_s,
                 "cost_usd": candidate.cost_usd,
-                **plan_table(problem.experiment, candidate.plan(problem)),
+                **candidate.plan(problem).record(problem.experiment),
             }
             for candidate in candidates
         ],

@@ -11,7 +11,6 @@ from rb_core.plan import Problem
 from rb_core.planners.candidate import Candidate
 from rb_core.sizing import Family, Kind, Purse, Size, Sizes, family
 from rb_plugins.config.durations import seconds
-from rb_plugins.config.plan import plan_table
 
 
 def asked_family(*, kind: str, longest: int, eta: int, first: int, rungs: str) -> Family:
@@ -54,7 +53,7 @@ def sizes_answer(problem: Problem, told: Sizes) -> dict[str, Any]:
         "confidence": told.purse.confidence,
         "largest": {told.family.letter: largest.size},
         "sizes": [_row(told.family.letter, row) for row in told.tried],
-        "plan": plan_table(planned.experiment, largest.both.plan(planned)) if largest.both else None,
+        "plan": largest.both.plan(planned).record(planned.experiment) if largest.both else None,
         "expected": _figures(largest.both),
     }
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rb_core.dag import Step, next_step
-from rb_core.expectation import ExpectedModel, Progress
+from rb_core.expectation import ExpectedModel, Progress, expected
 from rb_core.hardware import InstanceType
-from rb_core.placement import divides
+from rb_core.placement import divides, nodes_for
 from rb_core.plan import AllocationPlan, ChainOrder, Problem, StageAllocation
 
 
@@ -39,6 +39,18 @@ class Candidate:
         chains = tuple(tuple(next(left) for _ in chain) for chain in problem.experiment.chains)
         return AllocationPlan(chains=chains, order=self.order)
 
+    def modelled(self, model: ExpectedModel) -> Candidate:
+        """The same plan with the model's figures, where a search has approximated them."""
+        jct_s, cost_usd = model.evaluate(self.plan(model.problem))
+        return replace(self, jct_s=jct_s, cost_usd=cost_usd)
+
+    def sampled(self, problem: Problem) -> Candidate:
+        """The same plan with the means of whole jobs; without noise and policies the model's figures are these."""
+        if not problem.noisy and not problem.policies.early_release:
+            return self
+        jct_s, cost_usd = expected(problem, self.plan(problem))
+        return replace(self, jct_s=jct_s, cost_usd=cost_usd)
+
 
 def beside(chains: Sequence[Candidate]) -> Candidate:
     """Candidates of one chain each, in the chains' order, as one whose chains run side by side."""
@@ -62,11 +74,18 @@ def widths(problem: Problem, instance_type: InstanceType, nodes: int) -> Iterato
             yield width
 
 
-def useful_nodes(problem: Problem, instance_type: InstanceType) -> int:
-    """The most nodes that any stage could occupy, all its trials at once; 0 where no width fits the type's nodes."""
-    trials = max(stage.trials for chain in problem.experiment.chains for stage in chain)
+def useful_nodes(problem: Problem, instance_type: InstanceType, trials: int | None = None) -> int:
+    """The most nodes that so many trials could occupy at once; 0 where no width fits the type's nodes.
+
+    Args:
+        problem: the problem.
+        instance_type: of the nodes.
+        trials: None is as many as any stage has.
+    """
+    if trials is None:
+        trials = max(stage.trials for chain in problem.experiment.chains for stage in chain)
     needed = (
-        -(-trials // max(1, instance_type.slots // width)) * max(1, width // instance_type.slots)
+        nodes_for(trials, slots_per_trial=width, node_slots=instance_type.slots)
         for width in problem.profile.slots
         if divides(width, instance_type.slots)
     )
@@ -76,7 +95,7 @@ def useful_nodes(problem: Problem, instance_type: InstanceType) -> int:
 def least_nodes(problem: Problem) -> int | None:
     """The fewest nodes that hold a trial; None when `max_nodes` of no type do."""
     needed = (
-        max(1, width // instance_type.slots)
+        nodes_for(1, slots_per_trial=width, node_slots=instance_type.slots)
         for instance_type in problem.cloud.instance_types
         for width in widths(problem, instance_type, problem.cloud.max_nodes)
     )

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from rb_core.expectation import ExpectedModel
 from rb_core.planners.candidate import Candidate, beside, least_nodes
 from rb_core.planners.labels import TOLERANCE
-from rb_core.planners.search import Search, StageTables, undominated_plans
+from rb_core.planners.search import StageTables, all_plans, undominated_plans
 
 _CHUNK_ELEMENTS = 1_000_000
 """Times are worked on in chunks of about this many (limit, time) elements, to bound memory."""
@@ -67,8 +67,7 @@ def shares_of(tables: StageTables, least: int, most: int) -> Iterator[Share]:
     limit, plans = most, list[Candidate]()
     while limit >= least:
         known = [plan for plan in plans if plan.nodes <= limit]
-        known += Search(tables, quick=True, max_nodes=limit).run()
-        plans = undominated_plans([*known, *Search(tables, known=known, max_nodes=limit).run()])
+        plans = undominated_plans(all_plans(tables, known=known, max_nodes=limit))
         share = Share(nodes=max(plan.nodes for plan in plans), plans=tuple(plans))
         yield share
         limit = share.nodes - 1

@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from rb_core.expectation import ExpectedModel, makespan_s, places_of, slowdown
+from rb_core.expectation import ExpectedModel, makespan_s, places_of
 from rb_core.hardware import BillingMode, InstanceType
 from rb_core.placement import Placement, divides
 
@@ -28,7 +28,7 @@ class StageOption:
 
     Attributes:
         seconds: barrier to barrier; shape (max_nodes + 1 kept, max_nodes + 1 new), inf where no trial fits.
-        width: slots per trial chosen; same shape, 0 where no trial fits.
+        width: slots per trial chosen; same shape, of no consequence where no trial fits.
         training_usd: bill of the stage's training under PER_FUNCTION, else 0.
     """
 
@@ -99,13 +99,13 @@ class WidthTimes:
     ) -> None:
         problem = model.problem
         step = problem.experiment.chains[chain][stage]
-        slow = slowdown(problem, width > instance_type.slots, instance_type.speed)
-        iterating_s = step.iterations * problem.profile.iteration_s[width].mean
         self.width = width
         self._model = model
         self._place = (chain, stage, instance_type)
         self._trials = step.trials
-        self._trial_s = problem.profile.start_s.mean + slow * iterating_s + problem.profile.save_s.mean
+        self._trial_s = problem.profile.trial_s(
+            step.iterations, slots=width, node_slots=instance_type.slots, speed=instance_type.speed
+        )
         self._group = max(1, width // instance_type.slots)
         self._per_node = max(1, instance_type.slots // width)
         self._start_s = problem.cloud.launch_s.mean + problem.cloud.init_s.mean

@@ -21,29 +21,32 @@ Several chains are searched as one, which is exact for chains one after another,
 front is that of both.
 
 With noise the same search runs over expectations (see `durations`), which approximates; so the plans that come close
-to its front are kept as well, all are sampled as whole jobs under common random numbers, and the front is that of the
-sampled means.
+to its front are kept as well, and all get the model's own figures. They are then sampled as whole jobs under common
+random numbers, and the front is that of the sampled means.
+
+The search knows nothing of early release: it puts every node's end at a barrier, so that its cost is what a plan costs
+without the policy. Where the policy is on, all figures that leave this module have it: the limit is checked on whole
+jobs with it, the plans close behind the best are compared with it, noise or not, and the front is that of these
+figures. A plan that is only good because of early release can be missed if it is further than that from the best.
 """
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
-from rb_core.expectation import ExpectedModel, expected
+from rb_core.expectation import ExpectedModel
 from rb_core.plan import AllocationPlan, Problem
 from rb_core.planners.candidate import Candidate
 from rb_core.planners.chains import side_by_side
-from rb_core.planners.fastest import no_room
+from rb_core.planners.fastest import fastest, no_room
 from rb_core.planners.objective import Limit
-from rb_core.planners.search import Search, StageTables, undominated_plans
+from rb_core.planners.search import StageTables, all_plans, undominated_plans
 
 _NEAR = 0.02
 """With noise, plans up to this much dearer than the modelled front are sampled too."""
 
-_FINALISTS = 8
-"""With noise, at most so many plans that keep the limit are compared by their sampled cost or time."""
+_RIVALS = 16
+"""So many plans at most are sampled to find one that is better than the model's best after all."""
 
 
 class Exact:
@@ -55,7 +58,7 @@ class Exact:
         """The best plan there is for the objective. Raises as `Planner.plan`.
 
         With noise the plans are tried best first, under common random numbers, until one keeps the limit; those that
-        the model puts close behind it are then compared with it by their sampled figures.
+        the model puts close behind it are then compared with it by their sampled figures. So it is with early release.
         """
         model = ExpectedModel(problem)
         limit = Limit(model, rng)
@@ -63,13 +66,17 @@ class Exact:
         best = limit.first(candidates)
         if best is None:
             raise limit.infeasible(self.name, candidates)
-        if problem.noisy:
-            quantity = 1 if limit.by_time else 0
-            close = limit.preference(best)[0] * (1.0 + _NEAR)
-            behind = sorted((c for c in candidates if limit.preference(c)[0] <= close), key=limit.preference)
-            keeping = [best, *(c for c in behind[:_FINALISTS] if c != best and limit.meets(c))]
-            best = min(keeping, key=lambda c: expected(limit.problem, c.plan(limit.problem))[quantity])
+        if problem.noisy or problem.policies.early_release:
+            rivals = [c for c in candidates if c != best and limit.likely(c) and _close_behind(best, c, limit)]
+            rivals = sorted(rivals, key=limit.preference)[:_RIVALS]
+            keeping = [best, *(c for c in rivals if limit.meets(c))]
+            best = min(keeping, key=lambda c: limit.preference(limit.sampled(c)))
         return best.plan(limit.problem)
+
+
+def _close_behind(best: Candidate, other: Candidate, limit: Limit) -> bool:
+    at_best, at_other = limit.preference(best), limit.preference(other)
+    return at_best <= at_other and at_other[0] <= at_best[0] * (1.0 + _NEAR)
 
 
 def front(model: ExpectedModel) -> list[Candidate]:
@@ -78,25 +85,18 @@ def front(model: ExpectedModel) -> list[Candidate]:
     Raises:
         NoFeasiblePlan: not even one trial fits on any type.
     """
-    candidates = modelled_front(model)
-    if model.problem.noisy:
-        candidates = [_sampled(model.problem, candidate) for candidate in candidates]
-    return undominated_plans(candidates)
+    return undominated_plans([candidate.sampled(model.problem) for candidate in modelled_front(model)])
 
 
 def modelled_front(model: ExpectedModel) -> list[Candidate]:
-    """The front in the expected-value model; with noise also what is near it. Raises as `front`."""
-    tables = StageTables(model)
+    """The front in the expected-value model; with noise also what is near it, in no order. Raises as `front`."""
     near = _NEAR if model.problem.noisy else 0.0
     together = side_by_side(model) if len(model.problem.experiment.chains) > 1 else []
-    # What is known saves the search most of its labels: few plans in a row are not beaten by one side by side.
-    known = undominated_plans([*Search(tables, quick=True).run(), *together])
-    candidates = list(dict.fromkeys([*known, *together, *Search(tables, known=known, near=near).run()]))
+    # Few plans in a row are not beaten by one side by side.
+    candidates = [*together, *all_plans(StageTables(model), known=together, near=near)]
     if not candidates:
         raise no_room(model.problem)
-    return candidates if near else undominated_plans(candidates)
-
-
-def _sampled(problem: Problem, candidate: Candidate) -> Candidate:
-    jct_s, cost_usd = expected(problem, candidate.plan(problem))
-    return dataclasses.replace(candidate, jct_s=jct_s, cost_usd=cost_usd)
+    if not near:
+        return undominated_plans(candidates)
+    # The search's approximation may miss the fastest plan, and no deadline that can be kept may be refused.
+    return list(dict.fromkeys(candidate.modelled(model) for candidate in (fastest(model), *candidates)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,15 +67,16 @@ class _Grown:
 
     def take(self, index: Index | NDArray[np.bool_]) -> _Grown:
         """Those at these places."""
-        return _Grown(**{field.name: getattr(self, field.name)[index] for field in fields(self)})
+        return _Grown(**{name: getattr(self, name)[index] for name in _COLUMNS})
+
+
+_COLUMNS = tuple(field.name for field in fields(_Grown))
 
 
 def _stacked(parts: list[_Grown]) -> _Grown:
     if len(parts) == 1:
         return parts[0]
-    return _Grown(
-        **{field.name: np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(_Grown)}
-    )
+    return _Grown(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS})
 
 
 class Growth:
@@ -111,11 +112,15 @@ class Growth:
         self._flat = flat = joined([*growing, *trimmed[:most]], most)
         self._growing_ends = np.cumsum([len(part) for part in growing])
         self._trimmed_ends = self._growing_ends[-1] + np.cumsum([0, *(len(part) for part in trimmed[:most])])
-        self._newest_s = np.full(len(flat), -np.inf)
+        self._newest_s = np.fmax.reduce(flat.running_s, axis=1, initial=-np.inf)
+        self._usable_s = np.full(len(flat), -np.inf)
         holding = np.flatnonzero(flat.nodes > 0)
-        self._newest_s[holding] = flat.running_s[holding, flat.nodes[holding] - 1]
+        self._usable_s[holding] = flat.usable_s[holding, flat.nodes[holding] - 1]
         self._running_sum_s = np.nansum(flat.running_s, axis=1)
-        self._starting = (flat.time_s[:, None] - flat.running_s < price.init_s - TOLERANCE).sum(axis=1)
+        # Nodes that are starting still; the last one is, if any.
+        self._starting = np.zeros(len(flat), dtype=np.intp)
+        late = np.flatnonzero(self._usable_s > flat.time_s + TOLERANCE)
+        self._starting[late] = (flat.usable_s[late] > flat.time_s[late, None] + TOLERANCE).sum(axis=1)
 
     def on(self, nodes: int, type_index: int, made: Made) -> Labels:
         """The labels of the stage's end after running it on so many nodes, with superfluous ones dropped."""
@@ -127,23 +132,22 @@ class Growth:
         if not len(rows) or not self._times.options:
             return nothing(nodes)
         grown = self._worth(_stacked([self._looked_up(nodes, rows, k) for k in range(len(self._times.options))]))
-        if not self._quick:
-            grown = self._settled(nodes, grown)
-        if self._beaten:
-            grown = grown.take(~self._beaten(grown.time_s, grown.floor, grown.floor))
+        # A label that is beaten with the time that it would take at best is not worth its true one.
+        grown = self._unbeaten(grown)
+        if not self._quick and len(grown.time_s):
+            grown = self._unbeaten(self._settled(nodes, grown))
         if not len(grown.time_s):
             return nothing(nodes)
         parent = grown.parent
-        kept = self._flat.nodes[parent]
-        running_s = np.where(
-            np.arange(nodes) < kept[:, None],
-            self._flat.running_s[parent, :nodes],
-            (self._flat.time_s[parent] + self._price.launch_s)[:, None],
-        )
+        held = np.arange(nodes) < self._flat.nodes[parent][:, None]
+        new_s = self._flat.time_s[parent, None] + self._price.launch_s
+        running_s = np.where(held, self._flat.running_s[parent, :nodes], new_s)
+        usable_s = np.where(held, self._flat.usable_s[parent, :nodes], new_s + self._price.init_s)
         labels = Labels(
             time_s=grown.time_s,
             closed_usd=grown.closed_usd,
             running_s=running_s,
+            usable_s=usable_s,
             nodes=np.full(len(parent), nodes),
             origin=np.arange(len(parent)),
         )
@@ -155,13 +159,7 @@ class Growth:
             labels = labels.take(np.unique(np.linspace(0, len(labels) - 1, _QUICK_LABELS).astype(int)))
         chosen = labels.origin
         numbers = made.add(self._flat.origin[parent[chosen]], type_index, nodes, grown.width[chosen])
-        return Labels(
-            time_s=labels.time_s,
-            closed_usd=labels.closed_usd,
-            running_s=labels.running_s,
-            nodes=labels.nodes,
-            origin=numbers,
-        )
+        return replace(labels, origin=numbers)
 
     def _settled(self, nodes: int, grown: _Grown) -> _Grown:
         """The same labels with their true times, and with slower widths where these may pay.
@@ -187,6 +185,10 @@ class Growth:
                 seconds = times.seconds[kept, nodes - kept]
                 parts.append(self._continued(nodes, rows, option, seconds, times.width, place))
         return self._worth(_stacked(parts))
+
+    def _unbeaten(self, grown: _Grown) -> _Grown:
+        """Those that can still become better than the plans that are known."""
+        return grown.take(~self._beaten(grown.time_s, grown.floor, grown.floor)) if self._beaten else grown
 
     def _worth(self, grown: _Grown) -> _Grown:
         """Those that are not superfluous, as far as their prices tell."""
@@ -232,7 +234,7 @@ class Growth:
         tables = len(self._times.widths) + 1
         alike = (option * tables + place) * (nodes + 1) + new
         group = np.where(starting, np.where(self._starting[rows] > 0, -1, alike), 0)
-        group = np.where(newest_age_s < price.init_s - TOLERANCE, -1, group)
+        group = np.where(self._usable_s[rows] > time_s + TOLERANCE, -1, group)
         return _Grown(
             time_s=time_s,
             closed_usd=closed_usd,
@@ -249,13 +251,13 @@ class Growth:
         flat, starting = self._flat, self._starting[rows]
         kept = flat.nodes[rows]
         new = nodes - kept
-        offset_s = self._newest_s[rows] + self._price.init_s - flat.time_s[rows]
+        offset_s = self._usable_s[rows] - flat.time_s[rows]
         seconds = times.starting(kept - starting, offset_s, starting, new)
-        oldest_s = flat.running_s[rows, kept - starting]
-        for place in np.flatnonzero(oldest_s < self._newest_s[rows] - TOLERANCE):
+        first_s = flat.usable_s[rows, kept - starting]
+        for place in np.flatnonzero(first_s < self._usable_s[rows] - TOLERANCE):
             # Nodes of several requests are starting, which takes two short stages in a row.
             row = rows[place]
-            usable_s = np.maximum(0.0, flat.running_s[row, : kept[place]] + self._price.init_s - flat.time_s[row])
+            usable_s = np.maximum(0.0, flat.usable_s[row, : kept[place]] - flat.time_s[row])
             offsets = list(zip(*(column.tolist() for column in np.unique(usable_s, return_counts=True)), strict=True))
             seconds[place] = times.staggered(offsets, int(new[place]))
         return seconds

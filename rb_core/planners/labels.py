@@ -1,8 +1,8 @@
 """Labels of the exact planner: partial plans at a barrier, as arrays, and when one makes another superfluous.
 
 Labels with the same nodes at the same barrier are kept together. Each has a time T, the bill C of all nodes it has
-released, and the times at which its held nodes began to run. What a held node will cost is open, since rounding up
-and the minimum charge depend on its age at release; so a label has two prices:
+released, and the times at which its held nodes began to run and became or become usable. What a held node will cost is
+open, since rounding up and the minimum charge depend on its age at release; so a label has two prices:
 
 - `floor_usd` = C plus the unrounded accrual of its held nodes. Whatever follows, the final bill is at least this plus
   the accrual still to come.
@@ -18,13 +18,13 @@ The granule can be too coarse a tolerance (hourly billing), so a second test com
 the younger one (both in the order of release), its final charge is at most that of y's node. When it is the older one
 by delta, it is at most ``granularity * ceil(delta / granularity)`` more; and where y's node does not run yet, and may
 be cancelled for nothing, the minimum and the download come on top. With C_x plus these allowances at most C_y, x is
-again as good as y, exactly. Here x may hold starting nodes too, if y's are starting at the very same ages: then every
-stage to come takes the same time for both.
+again as good as y, exactly. Here x may hold starting nodes too, if y's take the very same time until they are usable:
+then every stage to come takes the same time for both.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,6 @@ TOLERANCE = 1e-9
 
 _FEW = 256
 """Up to so many labels with equal nodes are not worth the comparison node by node."""
-
 
 _PATIENCE = 16
 """The comparison node by node ends when it is this many rounds ahead of the labels that it has removed."""
@@ -81,7 +80,8 @@ class Labels:
     Attributes:
         time_s: barrier times T; shape (labels,).
         closed_usd: bills of what has been released, and of all training that is billed by itself; shape (labels,).
-        running_s: when each held node began to run, oldest first; shape (labels, columns).
+        running_s: when each held node began or begins to run; shape (labels, columns).
+        usable_s: when it became or becomes usable, ascending in each row; same shape.
         nodes: how many of these columns count; shape (labels,).
         origin: index of each label's parent among all labels of the stage before; shape (labels,).
     """
@@ -89,6 +89,7 @@ class Labels:
     time_s: Column
     closed_usd: Column
     running_s: NDArray[np.float64]
+    usable_s: NDArray[np.float64]
     nodes: Index
     origin: Index
 
@@ -101,6 +102,7 @@ class Labels:
             time_s=self.time_s[index],
             closed_usd=self.closed_usd[index],
             running_s=self.running_s[index],
+            usable_s=self.usable_s[index],
             nodes=self.nodes[index],
             origin=self.origin[index],
         )
@@ -115,21 +117,29 @@ def joined(parts: list[Labels], columns: int) -> Labels:
     """All labels of the parts, with `columns` columns for nodes."""
     parts = [part for part in parts if len(part)]
     if not parts:
-        none, nowhere = np.empty(0), np.empty(0, dtype=np.intp)
-        return Labels(time_s=none, closed_usd=none, running_s=np.empty((0, columns)), nodes=nowhere, origin=nowhere)
+        return _none(columns)
     if len(parts) == 1 and parts[0].running_s.shape[1] == columns:
         return parts[0]
-    running_s = np.full((sum(len(part) for part in parts), columns), np.nan)
-    first = 0
+    shape, first = (sum(len(part) for part in parts), columns), 0
+    running_s, usable_s = np.full(shape, np.nan), np.full(shape, np.nan)
     for part in parts:
-        running_s[first : first + len(part), : part.running_s.shape[1]] = part.running_s
+        here = slice(first, first + len(part)), slice(part.running_s.shape[1])
+        running_s[here], usable_s[here] = part.running_s, part.usable_s
         first += len(part)
     return Labels(
         time_s=np.concatenate([part.time_s for part in parts]),
         closed_usd=np.concatenate([part.closed_usd for part in parts]),
         running_s=running_s,
+        usable_s=usable_s,
         nodes=np.concatenate([part.nodes for part in parts]),
         origin=np.concatenate([part.origin for part in parts]),
+    )
+
+
+def _none(columns: int) -> Labels:
+    nobody, nowhere, no_nodes = np.empty(0), np.empty(0, dtype=np.intp), np.empty((0, columns))
+    return Labels(
+        time_s=nobody, closed_usd=nobody, running_s=no_nodes, usable_s=no_nodes, nodes=nowhere, origin=nowhere
     )
 
 
@@ -142,12 +152,12 @@ def release_newest(labels: Labels, price: Price) -> Labels:
         released_s=labels.time_s,
         data_usd=price.data_usd,
     )
-    return Labels(
-        time_s=labels.time_s,
+    return replace(
+        labels,
         closed_usd=labels.closed_usd + usd,
         running_s=labels.running_s[:, :-1],
+        usable_s=labels.usable_s[:, :-1],
         nodes=labels.nodes - 1,
-        origin=labels.origin,
     )
 
 
@@ -156,15 +166,16 @@ def pruned(labels: Labels, price: Price) -> Labels:
     if len(labels) <= 1:
         return labels
     ages = labels.time_s[:, None] - labels.running_s
-    running = labels.nodes if ages[:, -1].min() >= 0 else (ages >= 0).sum(axis=1)
+    running = labels.nodes if ages.min() >= 0 else (ages >= 0).sum(axis=1)
     floor = labels.closed_usd + price.rent_usd_per_s * ages.sum(axis=1) + price.data_usd * running
     ceiling = floor + _open_usd(ages, price) + price.data_usd * (labels.nodes - running)
-    # The newest node is the last to be usable.
-    late = np.flatnonzero(ages[:, -1] < price.init_s - TOLERANCE)
+    # The last node is the last to be usable.
+    late = np.flatnonzero(labels.usable_s[:, -1] > labels.time_s + TOLERANCE)
     group = None
     if len(late):
         # Rows agree when an irrational mixture of their columns does, which is far quicker to sort than the rows.
-        starting_s = np.where(ages[late] < price.init_s - TOLERANCE, ages[late], 0.0)
+        left_s = labels.usable_s[late] - labels.time_s[late, None]
+        starting_s = np.where(left_s > TOLERANCE, left_s, 0.0)
         mixture = starting_s @ np.sqrt(np.arange(2.0, ages.shape[1] + 2.0))
         group = np.zeros(len(labels), dtype=np.intp)
         group[late] = np.unique(np.round(mixture, 6), return_inverse=True)[1].reshape(-1) + 1
@@ -173,7 +184,7 @@ def pruned(labels: Labels, price: Price) -> Labels:
 
 def _open_usd(ages: NDArray[np.float64], price: Price) -> Column:
     """What rounding and the minimum add at most to all nodes of each label; shape (labels,)."""
-    if ages[:, -1].min() >= price.billing.minimum_s - price.billing.granularity_s:
+    if ages.min() >= price.billing.minimum_s - price.billing.granularity_s:
         granule_usd = price.rent_usd_per_s * price.billing.granularity_s
         return np.full(len(ages), ages.shape[1] * granule_usd)
     total: Column = price.open_usd(ages).sum(axis=1)
@@ -237,13 +248,13 @@ def refined(labels: Labels, price: Price) -> Labels:
         return labels
     rent, billing = price.rent_usd_per_s, price.billing
     cancellable_usd = rent * (billing.minimum_s + billing.granularity_s) + price.data_usd
-    ages = labels.time_s[:, None] - labels.running_s
-    # Nodes of one request share their age, so few columns differ from their neighbour.
+    ages, left_s = labels.time_s[:, None] - labels.running_s, labels.usable_s - labels.time_s[:, None]
+    # Nodes of one request share their times, so few columns differ from their neighbour.
     distinct = np.ones(ages.shape[1], dtype=bool)
-    distinct[1:] = (np.diff(ages, axis=1) != 0).any(axis=0)
+    distinct[1:] = ((np.diff(ages, axis=1) != 0) | (np.diff(left_s, axis=1) != 0)).any(axis=0)
     columns = np.flatnonzero(distinct)
     weights = np.diff(np.append(columns, ages.shape[1]))
-    ages = ages[:, columns]
+    ages, left_s = ages[:, columns], left_s[:, columns]
     closed, left = labels.closed_usd, np.arange(len(labels))
     settled = 0
     while settled < len(left) - 1 and len(labels) - len(left) >= settled - _PATIENCE:
@@ -253,7 +264,7 @@ def refined(labels: Labels, price: Price) -> Labels:
         granules = np.ceil(np.maximum(0.0, older) / billing.granularity_s - TOLERANCE)
         allowance = rent * billing.granularity_s * granules
         allowance += np.where((older > 0) & (ages[y] < 0), cancellable_usd, 0.0)
-        alike = ((ages[x] >= price.init_s - TOLERANCE) | (np.abs(older) <= TOLERANCE)).all(axis=1)
+        alike = ((left_s[x] <= TOLERANCE) | (np.abs(left_s[x] - left_s[y]) <= TOLERANCE)).all(axis=1)
         better = alike & (closed[x] + allowance @ weights <= closed[y] + TOLERANCE)
         settled += 1
         left = np.concatenate([left[:settled], y[~better]])

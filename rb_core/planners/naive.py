@@ -7,7 +7,7 @@ import numpy as np
 from rb_core.dag import Step
 from rb_core.expectation import ExpectedModel, Progress
 from rb_core.hardware import InstanceType
-from rb_core.placement import divides
+from rb_core.placement import divides, nodes_for
 from rb_core.plan import AllocationPlan, Problem, StageAllocation
 from rb_core.planners.candidate import Candidate, build, stages_in_order
 from rb_core.planners.objective import best_of
@@ -35,8 +35,8 @@ def _candidates(model: ExpectedModel) -> list[Candidate]:
         for width in problem.profile.slots:
             if not divides(width, instance_type.slots):
                 continue
-            smallest = max(1, width // instance_type.slots)
-            enough = -(-most // max(1, instance_type.slots // width)) * smallest
+            smallest = nodes_for(1, slots_per_trial=width, node_slots=instance_type.slots)
+            enough = nodes_for(most, slots_per_trial=width, node_slots=instance_type.slots)
             for first_nodes in range(smallest, min(problem.cloud.max_nodes, enough) + 1):
                 built = build(model, _Proportional(problem, instance_type, width, first_nodes))
                 if built:

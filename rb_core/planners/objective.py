@@ -42,13 +42,13 @@ def wanted(problem: Problem) -> Objective:
 
 def lower_bound_usd(problem: Problem) -> float:
     """What the bare iterations cost at least: perfect packing, no start-up, no idling; inf when nothing fits."""
+    profile = problem.profile
     iteration_usd = min(
         (
-            width * problem.profile.iteration_s[width].mean * slow / t.speed * t.usd_per_s / t.slots
+            width * latency.mean * profile.slowdown(spans=width > t.slots, speed=t.speed) * t.usd_per_s / t.slots
             for t in problem.cloud.instance_types
-            for width in problem.profile.slots
+            for width, latency in profile.iteration_s.items()
             if divides(width, t.slots)
-            for slow in [1.0 + problem.profile.spread_penalty if width > t.slots else 1.0]
         ),
         default=float("inf"),
     )
@@ -63,6 +63,7 @@ class Limit:
     trials and nodes (common random numbers).
 
     Attributes:
+        model: the model of the problem as it was asked.
         problem: with its deadline in seconds.
         objective: the problem's objective.
     """
@@ -70,9 +71,10 @@ class Limit:
     def __init__(self, model: ExpectedModel, rng: np.random.Generator) -> None:
         self.problem = resolve(model.problem)
         self.objective = wanted(self.problem)
-        self._model = model
+        self.model = model
         self._seed = int(rng.integers(2**63))
         self._reached: dict[Candidate, float] = {}
+        self._sampled: dict[Candidate, Candidate] = {}
 
     @property
     def by_time(self) -> bool:
@@ -101,8 +103,17 @@ class Limit:
         return not self.problem.noisy or modelled <= self.value * _HOPELESS
 
     def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
-        """The best candidate that keeps the limit."""
-        return next((c for c in sorted(candidates, key=self.preference) if self.meets(c)), None)
+        """The best candidate that keeps the limit; where none is likely to, the nearest, if it does."""
+        in_order = sorted(candidates, key=self.preference)
+        best = next((c for c in in_order if self.meets(c)), None)
+        nearest = self.nearest(in_order)
+        if best is None and nearest is not None and self.reached(nearest) <= loosened(self.value):
+            return nearest
+        return best
+
+    def nearest(self, candidates: Iterable[Candidate]) -> Candidate | None:
+        """The fastest candidate under a deadline, the cheapest under a budget."""
+        return min(candidates, key=lambda c: c.jct_s if self.by_time else c.cost_usd, default=None)
 
     def reached(self, candidate: Candidate) -> float:
         """What the candidate needs of the limited quantity: on the mean, or at the wanted confidence."""
@@ -110,20 +121,25 @@ class Limit:
             self._reached[candidate] = self._measure(candidate)
         return self._reached[candidate]
 
+    def sampled(self, candidate: Candidate) -> Candidate:
+        """As `Candidate.sampled`, remembered."""
+        if candidate not in self._sampled:
+            self._sampled[candidate] = candidate.sampled(self.problem)
+        return self._sampled[candidate]
+
     def _measure(self, candidate: Candidate) -> float:
-        if not self.problem.noisy:
-            return candidate.jct_s if self.by_time else candidate.cost_usd
-        plan, confidence = candidate.plan(self.problem), self.objective.confidence
-        if confidence is None:
-            return expected(self.problem, plan)[0 if self.by_time else 1]
+        confidence = self.objective.confidence
+        if confidence is None or not self.problem.noisy:
+            means = self.sampled(candidate)
+            return means.jct_s if self.by_time else means.cost_usd
+        plan = candidate.plan(self.problem)
         estimate = simulate(self.problem, plan, samples=SAMPLES, rng=np.random.default_rng(self._seed))
         values = estimate.jct_s if self.by_time else estimate.cost_usd
         return float(np.quantile(values, confidence, method="inverted_cdf"))
 
     def infeasible(self, name: str, candidates: Iterable[Candidate]) -> NoFeasiblePlan:
         """The error that says what blocks and how near the planner's candidates come."""
-        key = (lambda c: c.jct_s) if self.by_time else (lambda c: c.cost_usd)
-        nearest = min(candidates, key=key, default=None)
+        nearest = self.nearest(candidates)
         if nearest is None:
             return no_room(self.problem)
         reached = self.reached(nearest)

@@ -85,7 +85,7 @@ def _first_that_keeps(problem: Problem, few: int, most: int, seed: int) -> int |
     while True:
         many = min(2 * many, most)
         limit = _with(problem, many, seed)
-        if limit.meets(fastest(ExpectedModel(limit.problem))):
+        if limit.meets(fastest(limit.model)):
             break
         if many == most:
             return None
@@ -93,13 +93,13 @@ def _first_that_keeps(problem: Problem, few: int, most: int, seed: int) -> int |
     while many - few > 1:
         middle = (few + many) // 2
         limit = _with(problem, middle, seed)
-        few, many = (few, middle) if limit.meets(fastest(ExpectedModel(limit.problem))) else (middle, many)
+        few, many = (few, middle) if limit.meets(fastest(limit.model)) else (middle, many)
     return many
 
 
 def _planned(problem: Problem, nodes: int, seed: int) -> bool:
     limit = _with(problem, nodes, seed)
-    return limit.first(modelled_front(ExpectedModel(limit.problem))) is not None
+    return limit.first(modelled_front(limit.model)) is not None
 
 
 def _with(problem: Problem, nodes: int, seed: int) -> Limit:

@@ -9,9 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from rb_core.expectation import ExpectedModel
+from rb_core.expectation import ExpectedModel, Progress
 from rb_core.hardware import InstanceType
-from rb_core.placement import divides
 from rb_core.plan import Problem, StageAllocation
 from rb_core.planners.candidate import Candidate, stages_in_order, useful_nodes
 from rb_core.planners.durations import StageTimes
@@ -40,11 +39,12 @@ class StageTables:
         stages: (chain, stage) of what a search walks through, in order.
     """
 
-    def __init__(self, model: ExpectedModel, *, chain: int | None = None) -> None:
-        """Those of all stages, one chain after another, or of one chain alone."""
+    def __init__(self, model: ExpectedModel, *, chain: int | None = None, first: int = 0) -> None:
+        """Those of all stages from the `first` on, one chain after another, or of one chain alone."""
         self._model = model
         self.problem = model.problem
-        self.stages = tuple(place for place in stages_in_order(model.problem) if chain in (None, place[0]))
+        stages = stages_in_order(model.problem)[first:]
+        self.stages = tuple(place for place in stages if chain in (None, place[0]))
         self._times: dict[tuple[int, int, str], StageTimes] = {}
 
     def times(self, position: int, instance_type: InstanceType) -> StageTimes:
@@ -55,6 +55,17 @@ class StageTables:
             most = min(self.problem.cloud.max_nodes, useful_nodes(self.problem, instance_type))
             self._times[key] = StageTimes(self._model, chain, stage, instance_type, most)
         return self._times[key]
+
+
+def all_plans(
+    tables: StageTables, *, known: Sequence[Candidate] = (), near: float = 0.0, max_nodes: int | None = None
+) -> list[Candidate]:
+    """What a search finds, and what was known. See `Search` for the arguments.
+
+    A quick search comes first: what is known saves the other one most of its labels.
+    """
+    known = undominated_plans([*known, *Search(tables, quick=True, max_nodes=max_nodes).run()])
+    return [*known, *Search(tables, known=known, near=near, max_nodes=max_nodes).run()]
 
 
 class Search:
@@ -68,6 +79,8 @@ class Search:
         known: Sequence[Candidate] = (),
         near: float = 0.0,
         max_nodes: int | None = None,
+        start: Progress | None = None,
+        unwanted: Sequence[tuple[float, float]] = (),
     ) -> None:
         """Prepare a search.
 
@@ -77,9 +90,13 @@ class Search:
             known: complete plans that need not be found again.
             near: plans dearer than the front by up to this fraction are returned too.
             max_nodes: a limit below the problem's; None is the problem's.
+            start: what the plans begin with, its batches by the time at which they are usable, none later than a node
+                requested at its barrier would be; None is with nothing, at time 0.
+            unwanted: (jct_s, cost_usd) such that plans neither below the one nor the other are of no use.
         """
         self._tables, self._quick, self._near = tables, quick, near
-        self._known = _Known(known, near)
+        self._known = _Known(known, near, unwanted)
+        self._start = Progress() if start is None else start
         self._problem = problem = tables.problem
         self._max_nodes = problem.cloud.max_nodes if max_nodes is None else max_nodes
         self._types = problem.cloud.instance_types
@@ -90,24 +107,14 @@ class Search:
     def run(self) -> list[Candidate]:
         """The complete plans of the final front; none when no trial fits."""
         most = [self._useful_nodes(instance_type) for instance_type in self._types]
-        nowhere = Labels(
-            time_s=np.zeros(1),
-            closed_usd=np.zeros(1),
-            running_s=np.empty((1, 0)),
-            nodes=np.zeros(1, dtype=np.intp),
-            origin=np.full(1, -1, dtype=np.intp),
-        )
         worthwhile = [self._worthwhile(instance_type) for instance_type in self._types] if self._quick else []
         least_left = self._least_left() if self._known else None
-        intact: list[list[Labels]] = [[] for _ in self._types]
-        trimmed: list[list[Labels]] = [[] for _ in self._types]
-        emptied = [nothing(0) for _ in self._types]
+        intact, trimmed, emptied = self._at_start()
         for position in range(len(self._tables.stages)):
             made = Made()
             # Held nodes are kept, so what has given all of a type back goes on with another type.
             fresh = [
-                _front_of(joined(emptied[:number] + emptied[number + 1 :], 0)) if position else nowhere
-                for number in range(len(self._types))
+                _front_of(joined([*emptied[:number], *emptied[number + 1 :]], 0)) for number in range(len(self._types))
             ]
             for number, instance_type in enumerate(self._types):
                 price, limit = self._prices[number], most[number][position]
@@ -127,9 +134,41 @@ class Search:
                     for nodes in range(1, limit + 1)
                 ]
                 trimmed[number], emptied[number] = _taken_apart(intact[number], price)
+            del emptied[len(self._types) :]
             self._made.append(made.rows())
+            if not any(len(labels) for labels in emptied):
+                return []
         complete = _front_of(joined(emptied, 0), self._near)
         return [self._candidate(complete, number) for number in range(len(complete))]
+
+    def _at_start(self) -> tuple[list[list[Labels]], list[list[Labels]], list[Labels]]:
+        """The start as labels that are intact and trimmed, by type and nodes, and emptied ones.
+
+        These are by type too; what holds nothing, or of no type that may be used, comes last.
+        """
+        start, kind = self._start, self._start.instance_type
+        intact: list[list[Labels]] = [[] for _ in self._types]
+        trimmed: list[list[Labels]] = [[] for _ in self._types]
+        emptied = [nothing(0) for _ in self._types]
+        counts = [batch.count for batch in start.held]
+        nodes = sum(counts)
+        label = Labels(
+            time_s=np.full(1, start.barrier_s),
+            closed_usd=np.full(1, start.cost_usd),
+            running_s=np.repeat([batch.running_s for batch in start.held], counts).reshape(1, nodes),
+            usable_s=np.repeat([batch.usable_s for batch in start.held], counts).reshape(1, nodes),
+            nodes=np.full(1, nodes),
+            origin=np.full(1, -1),
+        )
+        if kind is None or not nodes:
+            return intact, trimmed, [*emptied, label]
+        grown = [*(nothing(fewer) for fewer in range(1, nodes)), label]
+        kept, given_back = _taken_apart(grown, _price(self._problem, kind))
+        if kind not in self._types:
+            return intact, trimmed, [*emptied, given_back]
+        number = self._types.index(kind)
+        intact[number], trimmed[number], emptied[number] = grown, kept, given_back
+        return intact, trimmed, emptied
 
     def _least_left(self) -> list[tuple[Column, Column]]:
         """For the end of every stage, points (seconds, usd) of which one is below whatever the rest can take and cost.
@@ -154,14 +193,11 @@ class Search:
 
     def _useful_nodes(self, instance_type: InstanceType) -> list[int]:
         """For every stage the most nodes that it or a later one could occupy, at most the limit."""
-        useful, most = [], 0
+        chains, trials = self._problem.experiment.chains, 0
+        useful = []
         for chain, stage in reversed(self._tables.stages):
-            trials = self._problem.experiment.chains[chain][stage].trials
-            for width in self._problem.profile.slots:
-                if divides(width, instance_type.slots):
-                    group, per_node = max(1, width // instance_type.slots), max(1, instance_type.slots // width)
-                    most = max(most, -(-trials // per_node) * group)
-            useful.append(min(most, self._max_nodes))
+            trials = max(trials, chains[chain][stage].trials)
+            useful.append(min(useful_nodes(self._problem, instance_type, trials), self._max_nodes))
         return useful[::-1]
 
     def _worthwhile(self, instance_type: InstanceType) -> list[set[int]]:
@@ -193,12 +229,15 @@ class Search:
 
 
 class _Known:
-    """Complete plans that are known, to drop labels that cannot lead to anything better."""
+    """Complete plans that are known, and points of no use, to drop labels that cannot lead to anything better."""
 
-    def __init__(self, candidates: Sequence[Candidate], near: float) -> None:
-        best = undominated_plans(candidates)
-        self._time_s = np.array([c.jct_s for c in best])
-        self._cost_usd = np.array([math.inf, *(c.cost_usd * (1.0 + near) for c in best)])
+    def __init__(
+        self, candidates: Sequence[Candidate], near: float, unwanted: Sequence[tuple[float, float]] = ()
+    ) -> None:
+        best = [(c.jct_s, c.cost_usd * (1.0 + near)) for c in undominated_plans(candidates)]
+        points = sorted([*best, *unwanted])
+        self._time_s = np.array([time_s for time_s, _ in points])
+        self._cost_usd = np.minimum.accumulate([math.inf, *(usd for _, usd in points)])
 
     def __bool__(self) -> bool:
         return len(self._time_s) > 0
@@ -236,7 +275,9 @@ def _taken_apart(grown: list[Labels], price: Price) -> tuple[list[Labels], Label
     kept: list[Labels] = []
     down = joined([], len(grown))
     for nodes in range(len(grown), 0, -1):
-        here = pruned(joined([grown[nodes - 1], down], nodes), price) if len(down) else grown[nodes - 1]
+        here = joined([grown[nodes - 1], down], nodes)
+        if len(grown[nodes - 1]) and len(down):
+            here = pruned(here, price)
         kept.append(here)
         down = release_newest(here, price)
     return kept[::-1], down

@@ -9,7 +9,7 @@ from typing import Any
 from rb_core.errors import InvalidInput
 from rb_core.placement import Placement
 from rb_core.plan import AllocationPlan, ChainOrder, Problem, StageAllocation
-from rb_core.spec import ExperimentSpec, Stage
+from rb_core.spec import Stage
 from rb_plugins.config.shape import shaped
 from rb_plugins.config.source import naming, read_table
 
@@ -131,23 +131,3 @@ def _check_stage(allocation: StageTable, stage: Stage, problem: Problem) -> None
         node_slots=slots,
         nodes=allocation.nodes,
     )
-
-
-def plan_table(spec: ExperimentSpec, plan: AllocationPlan) -> dict[str, Any]:
-    """What a file says of a plan: `stages`, or `chains` and `order`, with each stage's trials and iterations."""
-    chains: list[dict[str, Any]] = [
-        {
-            "stages": [
-                {
-                    "trials": stage.trials,
-                    "iterations": stage.iterations,
-                    "instance_type": allocation.instance_type,
-                    "nodes": allocation.nodes,
-                    "slots_per_trial": allocation.slots_per_trial,
-                }
-                for stage, allocation in zip(stages, allocations, strict=True)
-            ]
-        }
-        for stages, allocations in zip(spec.chains, plan.chains, strict=True)
-    ]
-    return chains[0] if len(chains) == 1 else {"chains": chains, "order": plan.order.value}

@@ -64,21 +64,45 @@ def kept_and_released(held: list[Node], count: int, now_s: float) -> tuple[list[
     return order[:count], order[count:]
 
 
-def last_training_end(nodes: list[Node], now_s: float, node_slots: int, width: int, durations: list[float]) -> float:
-    """When the last trial of a stage ends, trials taking in order the place that is usable and free earliest."""
-    ready = sorted(max(now_s, node.usable_s) for node in nodes)
+def places_of(
+    nodes: list[Node], now_s: float, node_slots: int, width: int
+) -> list[tuple[float, int, tuple[Node, ...]]]:
+    """(when it is usable, its number, its nodes) of every place, nodes taken in the order in which they are usable."""
+    ready = sorted(nodes, key=lambda node: max(now_s, node.usable_s))
     if width <= node_slots:
-        places = [at for at in ready for _ in range(node_slots // width)]
+        groups = [(node,) for node in ready for _ in range(node_slots // width)]
     else:
-        group = width // node_slots
-        places = [ready[first + group - 1] for first in range(0, len(ready) - group + 1, group)]
+        size = width // node_slots
+        groups = [tuple(ready[first : first + size]) for first in range(0, len(ready) - size + 1, size)]
+    return [(max(now_s, group[-1].usable_s), number, group) for number, group in enumerate(groups)]
+
+
+def trainings(
+    nodes: list[Node], now_s: float, node_slots: int, width: int, durations: list[float]
+) -> list[tuple[float, float, tuple[Node, ...]]]:
+    """(start, end, nodes) of each trial, trials taking in order the place that is usable and free earliest."""
+    places = places_of(nodes, now_s, node_slots, width)
     heapq.heapify(places)
-    last = -math.inf
+    taken = []
     for duration in durations:
-        end = heapq.heappop(places) + duration
-        heapq.heappush(places, end)
-        last = max(last, end)
-    return last
+        start_s, number, group = heapq.heappop(places)
+        heapq.heappush(places, (start_s + duration, number, group))
+        taken.append((start_s, start_s + duration, group))
+    return taken
+
+
+def given_back_early(
+    nodes: list[Node], now_s: float, taken: list[tuple[float, float, tuple[Node, ...]]], surplus: int, barrier_s: float
+) -> dict[int, float]:
+    """When nodes are given back before a barrier, by their `order`: the first `surplus` that have nothing left to do."""
+    last_start_s = max(start_s for start_s, _, _ in taken)
+    falling_idle = []
+    for rank, node in enumerate(sorted(nodes, key=lambda node: max(now_s, node.usable_s))):
+        mine = [(end_s, number) for number, (_, end_s, group) in enumerate(taken) if node in group]
+        since_s = max([now_s, node.usable_s, last_start_s, *(end_s for end_s, _ in mine)])
+        last_trial = max(mine)[1] if mine else -1
+        falling_idle.append((since_s, last_trial, rank, node.order))
+    return {order: since_s for since_s, _, _, order in sorted(falling_idle)[:surplus] if since_s <= barrier_s}
 
 
 def play(
@@ -142,7 +166,7 @@ def _play_lane(problem, lane, trained, launched, sample):
         for node in nodes:
             lives.append(_Life(held_type, node.running_s, now_s, requested_in[node.order], len(rows) - 1))
 
-    for c, k, allocation in lane:
+    for position, (c, k, allocation) in enumerate(lane):
         kind = cloud.instance_type(allocation.instance_type)
         kept, released = kept_and_released(held, allocation.nodes if held_type == kind else 0, now_s)
         give_back(released)
@@ -153,11 +177,21 @@ def _play_lane(problem, lane, trained, launched, sample):
             requested_in.append(len(rows))
         held, held_type = kept, kind
         durations = [float(d) for d in trained[c, k][:, sample]]
-        ends_s = last_training_end(held, now_s, kind.slots, allocation.slots_per_trial, durations)
+        taken = trainings(held, now_s, kind.slots, allocation.slots_per_trial, durations)
+        ends_s = max(end_s for _, end_s, _ in taken)
         training = sum(durations) * allocation.slots_per_trial
         if cloud.billing.mode is BillingMode.PER_FUNCTION:
             total += training * kind.usd_per_hour / 3600 / kind.slots
         rows.append((now_s, ends_s + problem.profile.sync_s, training, kind))
+        if problem.policies.early_release:
+            following = [later for _, _, later in lane[position + 1 : position + 2]]
+            same = bool(following) and following[0].instance_type == allocation.instance_type
+            surplus = len(held) - (min(following[0].nodes, len(held)) if same else 0)
+            early = given_back_early(held, now_s, taken, surplus, rows[-1][1])
+            for node in held:
+                if node.order in early:
+                    lives.append(_Life(kind, node.running_s, early[node.order], requested_in[node.order], position))
+            held = [node for node in held if node.order not in early]
         now_s = rows[-1][1]
     give_back(held)
     for life in lives:
@@ -218,7 +252,7 @@ def follow(problem: Problem, job: Job, chain: int, stage: int, kind: InstanceTyp
     step = problem.experiment.chains[chain][stage]
     slow = (1 + profile.spread_penalty if width > kind.slots else 1) / kind.speed
     trial_s = profile.start_s.mean + slow * step.iterations * profile.iteration_s[width].mean + profile.save_s.mean
-    end_s = last_training_end(kept, job.now_s, kind.slots, width, [trial_s] * step.trials)
+    end_s = max(end for _, end, _ in trainings(kept, job.now_s, kind.slots, width, [trial_s] * step.trials))
     if cloud.billing.mode is BillingMode.PER_FUNCTION:
         closed += step.trials * trial_s * width * kind.usd_per_hour / 3600 / kind.slots
     return Job(end_s + profile.sync_s, closed, held, kind)
@@ -240,8 +274,8 @@ def choices(problem: Problem) -> list[tuple[InstanceType, int, int]]:
     ]
 
 
-def every_plan(problem: Problem) -> list[tuple[float, float, tuple[StageAllocation, ...]]]:
-    """(jct_s, cost_usd, allocations) of all plans there are, chains one after another."""
+def every_plan(problem: Problem, start: Job | None = None) -> list[tuple[float, float, tuple[StageAllocation, ...]]]:
+    """(jct_s, cost_usd, allocations) of all plans there are, chains one after another; from `start` if it is given."""
     stages = [(c, k) for c, chain in enumerate(problem.experiment.chains) for k in range(len(chain))]
     options = [
         (kind, nodes, width, StageAllocation(instance_type=kind.name, nodes=nodes, slots_per_trial=width))
@@ -256,7 +290,7 @@ def every_plan(problem: Problem) -> list[tuple[float, float, tuple[StageAllocati
         for kind, nodes, width, allocation in options:
             deeper(follow(problem, job, *stages[len(taken)], kind, nodes, width), (*taken, allocation))
 
-    deeper(Job(), ())
+    deeper(start or Job(), ())
     return plans
 
 
@@ -336,6 +370,41 @@ def random_problem(
         ),
         dataset_gib=pick(0.0, 0.0, 2.0),
         transfer_usd_per_gib=0.05,
+    )
+    return Problem(experiment=ExperimentSpec.from_stages(chain), profile=profile, cloud=cloud)
+
+
+def hurried_problem(rng: np.random.Generator) -> Problem:
+    """Stages much shorter than a node's start, so that nodes are still starting at one barrier after another."""
+
+    def quarter(low: float, high: float) -> float:
+        return round(rng.uniform(low, high) * 4) / 4
+
+    chain, alive = [], int(rng.integers(3, 7))
+    for _ in range(3):
+        chain.append((alive, int(rng.integers(1, 5))))
+        alive = int(rng.integers(max(1, alive - 2), alive + 1))
+    one = quarter(1, 12)
+    profile = ScalingProfile(
+        iteration_s={
+            1: Latency(mean=one),
+            2: Latency(mean=max(0.25, round(4 * one * rng.uniform(0.45, 1.1)) / 4)),
+        },
+        start_s=Latency(mean=quarter(0, 3)),
+        spread_penalty=0.25,
+    )
+    cloud = Cloud(
+        instance_types=(InstanceType(name="a", slots=int(rng.integers(1, 4)), usd_per_hour=3.6),),
+        max_nodes=3,
+        launch_s=Latency(mean=quarter(0, 80)),
+        init_s=Latency(mean=quarter(0, 80)),
+        billing=Billing(
+            mode=BillingMode.PER_FUNCTION if rng.random() < 1 / 3 else BillingMode.PER_INSTANCE,
+            granularity_s=float(rng.choice([0.25, 1, 60])),
+            minimum_s=float(rng.choice([0, 60])),
+        ),
+        dataset_gib=float(rng.choice([0, 0.1])),
+        transfer_usd_per_gib=1.0,
     )
     return Problem(experiment=ExperimentSpec.from_stages(chain), profile=profile, cloud=cloud)
 

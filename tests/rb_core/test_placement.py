@@ -2,7 +2,7 @@ import pytest
 from model_reference import fits
 
 from rb_core.errors import InvalidInput
-from rb_core.placement import Placement, divides
+from rb_core.placement import Placement, divides, nodes_for
 
 
 def place(trials, width, slots, nodes):
@@ -45,3 +45,14 @@ def test_errors_say_what_would_do():
         place(1, 4, 2, 1)
     with pytest.raises(InvalidInput, match="trials"):
         place(0, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("trials", "width", "slots", "nodes"), [(8, 1, 2, 4), (5, 1, 2, 3), (1, 1, 8, 1), (3, 2, 5, 2), (3, 8, 2, 12)]
+)
+def test_on_so_many_nodes_all_trials_run_at_once(trials, width, slots, nodes):
+    assert nodes_for(trials, slots_per_trial=width, node_slots=slots) == nodes
+    assert place(trials, width, slots, nodes).places >= trials
+    assert place(trials, width, slots, 99).nodes_for_all == nodes
+    if trials > 1:
+        assert place(trials, width, slots, nodes - 1).places < trials

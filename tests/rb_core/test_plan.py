@@ -5,7 +5,8 @@ from model_reference import plan_of, worked_problem
 
 from rb_core.errors import InvalidInput
 from rb_core.hardware import Latency
-from rb_core.plan import AllocationPlan, Objective, Policies, StageAllocation
+from rb_core.plan import AllocationPlan, ChainOrder, Objective, Policies, StageAllocation
+from rb_core.spec import ExperimentSpec
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,24 @@ def test_a_plan_must_have_the_experiment_s_shape():
         AllocationPlan(chains=((one, one), (one,))).check_fits(spec)
 
 
+def test_a_plan_of_one_chain_is_recorded_as_its_stages():
+    spec = ExperimentSpec.from_stages([(2, 10), (1, 20)])
+    assert plan_of(("a", 2, 1), ("a", 1, 2)).record(spec) == {
+        "stages": [
+            {"trials": 2, "iterations": 10, "instance_type": "a", "nodes": 2, "slots_per_trial": 1},
+            {"trials": 1, "iterations": 20, "instance_type": "a", "nodes": 1, "slots_per_trial": 2},
+        ]
+    }
+
+
+def test_several_chains_are_recorded_with_their_order():
+    one = StageAllocation(instance_type="a", nodes=1, slots_per_trial=1)
+    plan = AllocationPlan(chains=((one, one), (one,)), order=ChainOrder.PARALLEL)
+    record = plan.record(ExperimentSpec.hyperband(R=3, eta=3))
+    assert [len(chain["stages"]) for chain in record["chains"]] == [2, 1]
+    assert record["order"] == "parallel"
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -51,7 +70,7 @@ def test_an_objective_has_one_limit_that_can_be(given, words):
         Objective(**given)
 
 
-@pytest.mark.parametrize("name", ["early_release", "prefetch", "early_promotion"])
+@pytest.mark.parametrize("name", ["prefetch", "early_promotion"])
 def test_policies_that_are_not_built_are_refused_by_name(name):
     with pytest.raises(InvalidInput) as caught:
         Policies(**{name: True})

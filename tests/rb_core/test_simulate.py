@@ -13,9 +13,9 @@ from model_reference import (
 
 from rb_core.errors import InvalidInput
 from rb_core.hardware import Billing, BillingMode, Cloud, InstanceType, Latency
-from rb_core.plan import AllocationPlan, ChainOrder, Problem, StageAllocation
+from rb_core.plan import AllocationPlan, ChainOrder, Policies, Problem, StageAllocation
 from rb_core.profile import ScalingProfile
-from rb_core.simulate import Estimate, last_end, simulate
+from rb_core.simulate import Estimate, simulate
 from rb_core.spec import ExperimentSpec
 
 
@@ -51,8 +51,9 @@ def several_chains(rng, noise):
     return dataclasses.replace(problem, experiment=ExperimentSpec(chains=tuple(chains)))
 
 
+@pytest.mark.parametrize("early_release", [False, True])
 @pytest.mark.parametrize("noise", [False, True])
-def test_every_sample_is_what_the_definitions_say(noise):
+def test_every_sample_is_what_the_definitions_say(noise, early_release):
     compared = 0
     for seed in range(300):
         rng = np.random.default_rng([seed, noise])
@@ -62,7 +63,7 @@ def test_every_sample_is_what_the_definitions_say(noise):
         if plan is None:
             continue
         room = dataclasses.replace(problem.cloud, max_nodes=3 * problem.cloud.max_nodes)
-        problem = dataclasses.replace(problem, cloud=room)
+        problem = dataclasses.replace(problem, cloud=room, policies=Policies(early_release=early_release))
         estimate = simulate(problem, plan, samples=3, rng=np.random.default_rng(seed))
         for sample, (jct_s, cost_usd, shares) in enumerate(play(problem, plan, 3, np.random.default_rng(seed))):
             assert estimate.jct_s[sample] == pytest.approx(jct_s), seed
@@ -208,13 +209,6 @@ def test_samples_must_be_a_positive_integer(samples):
         simulate(worked_problem(), plan_of(*[("a", 1, 1)] * 3), samples=samples, rng=np.random.default_rng(0))
 
 
-def test_list_scheduling_on_places_of_any_age():
-    places = np.array([[0.0], [0.0], [25.0]])
-    durations = np.array([[10.0], [20.0], [5.0], [30.0]])
-    # 10 and 20 start at 0; 5 takes the first place at 10, not the late one; 30 follows at 15.
-    assert last_end(places, durations, 4).tolist() == [45.0]
-
-
 def test_a_million_trials_of_a_billion_iterations_are_followed():
     problem = Problem(
         experiment=ExperimentSpec.from_stages([(10**6, 10**9)]),
@@ -244,20 +238,6 @@ def test_chains_side_by_side_cost_what_each_costs_alone():
     ]
     assert together.jct_s[0] == max(a.jct_s[0] for a in alone)
     assert together.cost_usd[0] == pytest.approx(sum(a.cost_usd[0] for a in alone))
-
-
-def test_rounds_of_equal_trials_end_as_if_followed_one_by_one():
-    rng = np.random.default_rng(7)
-    skipped = 0
-    for _ in range(300):
-        places, trials = int(rng.integers(1, 6)), int(rng.integers(1, 60))
-        ready = np.sort(rng.random((min(places, trials), 1)) * rng.choice([0, 1, 5]), axis=0)
-        duration = float(rng.choice([0.3, 1.0, 2.5]))
-        # Places are never idle, so the starts are the earliest of all times at which any place could start one.
-        started = sorted(at + j * duration for at in ready[:, 0] for j in range(trials))[trials - 1]
-        assert last_end(ready, np.full((1, 1), duration), trials) == pytest.approx(started + duration)
-        skipped += trials > 3 * places
-    assert skipped > 100
 
 
 def test_without_noise_one_sample_stands_for_all():

@@ -56,6 +56,12 @@ def test_halving_keeps_its_definition(n, r, more, eta, rungs):
             assert total < whole
 
 
+def test_what_all_trials_run_is_summed():
+    spec = ExperimentSpec.hyperband(R=3, eta=3)
+    assert [pairs(spec, chain) for chain in (0, 1)] == [[(3, 1), (1, 2)], [(2, 3)]]
+    assert (spec.trials, spec.trial_stages, spec.trial_iterations) == (5, 6, 11)
+
+
 def test_hyperband_81_3_is_the_published_table():
     spec = ExperimentSpec.hyperband(R=81, eta=3)
     assert [chain[0].trials for chain in spec.chains] == [81, 34, 15, 8, 5]

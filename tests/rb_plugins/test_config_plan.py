@@ -9,7 +9,7 @@ from rb_core.hardware import Cloud, InstanceType, Latency
 from rb_core.plan import AllocationPlan, ChainOrder, Problem, StageAllocation
 from rb_core.profile import ScalingProfile
 from rb_core.spec import ExperimentSpec
-from rb_plugins.config.plan import load_plan, plan_table, read_plan
+from rb_plugins.config.plan import load_plan, read_plan
 
 PROBLEM = Problem(
     experiment=ExperimentSpec.from_stages([(4, 10), (1, 20)]),
@@ -36,7 +36,7 @@ def test_stages_alone_are_enough():
 
 def test_what_plan_prints_reads_back(tmp_path):
     told = {
-        "schema": 1, "planner": "greedy", **plan_table(PROBLEM.experiment, PLAN),
+        "schema": 1, "planner": "greedy", **PLAN.record(PROBLEM.experiment),
         "expected": {"jct_s": 1.0, "cost_usd": 2.0}, "simulated": {"samples": 3},
         "baselines": {"static": None, "greedy": {"jct_s": 1.0, "cost_usd": 2.0}},
         "cost_lower_bound_usd": 0.1, "fingerprint": "abc",
@@ -50,7 +50,7 @@ def test_several_chains_keep_their_order():
     problem = Problem(experiment=ExperimentSpec.hyperband(R=3, eta=3), profile=PROBLEM.profile, cloud=PROBLEM.cloud)
     stage = StageAllocation(instance_type="box", nodes=1, slots_per_trial=1)
     plan = AllocationPlan(chains=((stage, stage), (stage,)), order=ChainOrder.PARALLEL)
-    table = plan_table(problem.experiment, plan)
+    table = plan.record(problem.experiment)
     assert table["order"] == "parallel"
     assert read_plan(table, problem).plan == plan
 

@@ -2,18 +2,11 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from worked_problem import PROBLEM
 
 from rb_plugins.cli import main
 
-PROBLEM = {
-    "experiment": {"stages": [{"trials": 4, "iterations": 10}, {"trials": 2, "iterations": 20},
-                              {"trials": 1, "iterations": 40}]},
-    "profile": {"iteration_s": {"1": 10, "2": 6, "4": 4}, "start_s": 5, "save_s": 1, "sync_s": 4},
-    "cloud": {"instance_types": [{"name": "a", "slots": 2, "usd_per_hour": 3.6}], "launch_s": 30, "init_s": 60,
-              "max_nodes": 2},
-    "objective": {"deadline_s": 600},
-}  # fmt: skip
-"""The worked example of the model."""
+SOONER = {**PROBLEM, "objective": {"deadline_s": 600}}
 
 NOISY = {**PROBLEM["profile"], "trial_cv": 0.3}
 
@@ -24,7 +17,7 @@ def run(tmp_path):
 
     def run(command: str, *options: object, **keys: object):
         path = tmp_path / "problem.json"
-        path.write_text(json.dumps({**PROBLEM, **keys}))
+        path.write_text(json.dumps({**SOONER, **keys}))
         return CliRunner().invoke(main, [command, str(path), *map(str, options)])
 
     return run

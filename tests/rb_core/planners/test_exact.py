@@ -5,15 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 from definitions import greedy, naive, played, static
-from model_reference import every_plan, random_problem, undominated, worked_problem
+from model_reference import every_plan, hurried_problem, random_problem, undominated, worked_problem
 
 from rb_core.errors import InvalidInput, NoFeasiblePlan
-from rb_core.expectation import ExpectedModel
-from rb_core.hardware import Billing, BillingMode, Cloud, InstanceType, Latency
-from rb_core.plan import Objective, Problem
+from rb_core.expectation import ExpectedModel, expected
+from rb_core.hardware import Billing, Cloud, InstanceType, Latency
+from rb_core.plan import Objective, Policies, Problem
 from rb_core.planners.exact import Exact, front
 from rb_core.planners.greedy import Greedy
-from rb_core.planners.objective import lower_bound_usd
+from rb_core.planners.objective import Limit, lower_bound_usd, resolve
 from rb_core.planners.search import Search, StageTables, undominated_plans
 from rb_core.planners.static import Static
 from rb_core.profile import ScalingProfile
@@ -66,44 +66,9 @@ def test_the_front_is_that_of_all_plans(count, sizes):
     assert compared > count * 0.6
 
 
-def hurried(rng):
-    """Stages much shorter than a node's start, so that nodes are still starting at one barrier after another."""
-
-    def quarter(low, high):
-        return round(rng.uniform(low, high) * 4) / 4
-
-    chain, alive = [], int(rng.integers(3, 7))
-    for _ in range(3):
-        chain.append((alive, int(rng.integers(1, 5))))
-        alive = int(rng.integers(max(1, alive - 2), alive + 1))
-    one = quarter(1, 12)
-    profile = ScalingProfile(
-        iteration_s={
-            1: Latency(mean=one),
-            2: Latency(mean=max(0.25, round(4 * one * rng.uniform(0.45, 1.1)) / 4)),
-        },
-        start_s=Latency(mean=quarter(0, 3)),
-        spread_penalty=0.25,
-    )
-    cloud = Cloud(
-        instance_types=(InstanceType(name="a", slots=int(rng.integers(1, 4)), usd_per_hour=3.6),),
-        max_nodes=3,
-        launch_s=Latency(mean=quarter(0, 80)),
-        init_s=Latency(mean=quarter(0, 80)),
-        billing=Billing(
-            mode=rng.choice([BillingMode.PER_INSTANCE, BillingMode.PER_INSTANCE, BillingMode.PER_FUNCTION]),
-            granularity_s=float(rng.choice([0.25, 1, 60])),
-            minimum_s=float(rng.choice([0, 60])),
-        ),
-        dataset_gib=float(rng.choice([0, 0.1])),
-        transfer_usd_per_gib=1.0,
-    )
-    return Problem(experiment=ExperimentSpec.from_stages(chain), profile=profile, cloud=cloud)
-
-
 def test_the_front_is_that_of_all_plans_where_stages_are_shorter_than_starts():
     for seed in range(250):
-        agrees(hurried(np.random.default_rng(seed)), seed)
+        agrees(hurried_problem(np.random.default_rng(seed)), seed)
 
 
 def test_a_slower_width_that_delays_a_request_can_be_the_cheaper_one():
@@ -284,6 +249,58 @@ def test_under_noise_the_front_says_the_means_of_its_plans():
             estimate = simulate(problem, candidate.plan(problem), samples=20_000, rng=np.random.default_rng(1))
             assert candidate.jct_s == pytest.approx(estimate.jct_s.mean(), rel=0.02), seed
             assert candidate.cost_usd == pytest.approx(estimate.cost_usd.mean(), rel=0.02), seed
+
+
+@pytest.mark.parametrize("seed", [54, 58, 60, 103])
+def test_under_noise_the_time_of_the_fastest_plan_can_be_kept(seed):
+    problem = random_problem(np.random.default_rng([seed, 9]), stages=4, nodes=6, trials=16, noise=True)
+    problem = resolve(asking(problem, deadline_factor=1.0))
+    jct_s, _ = expected(problem, Exact().plan(problem, np.random.default_rng(0)))
+    assert jct_s <= problem.objective.deadline_s * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", [16, 32, 39, 43, 54, 58, 103])
+@pytest.mark.parametrize("objective", [{"deadline_factor": 1.3}, {"deadline_factor": 1.7, "confidence": 0.9}])
+def test_under_noise_no_plan_that_keeps_the_limit_is_better_by_its_samples(seed, objective):
+    problem = random_problem(np.random.default_rng([seed, 9]), stages=4, nodes=6, trials=16, noise=True)
+    problem = resolve(asking(problem, **objective))
+    model = ExpectedModel(problem)
+    limit = Limit(model, np.random.default_rng(0))
+    _, cost_usd = expected(problem, Exact().plan(problem, np.random.default_rng(0)))
+    keeping = [candidate.cost_usd for candidate in front(model) if limit.meets(candidate)]
+    assert cost_usd == pytest.approx(min(keeping))
+
+
+def with_early_release(problem):
+    return dataclasses.replace(problem, policies=Policies(early_release=True))
+
+
+@pytest.mark.parametrize("noise", [False, True])
+def test_with_early_release_no_dearer_plan_is_chosen_than_without_it(noise):
+    cheaper = 0
+    for seed in range(30):
+        rng = np.random.default_rng([seed, 21])
+        problem = random_problem(rng, nodes=4, trials=12, noise=noise)
+        try:
+            usual_problem = resolve(asking(problem, deadline_factor=float(rng.uniform(1.1, 3.0))))
+        except NoFeasiblePlan:
+            continue
+        released = with_early_release(usual_problem)
+        usual = expected(released, Exact().plan(usual_problem, np.random.default_rng(seed)))
+        early = expected(released, Exact().plan(released, np.random.default_rng(seed)))
+        assert early[0] <= released.objective.deadline_s * (1 + 1e-9), seed
+        assert early[1] <= usual[1] * (1 + 1e-9) or usual[0] > released.objective.deadline_s, seed
+        cheaper += early[1] < usual[1] * (1 - 1e-9)
+    print(noise, cheaper)
+
+
+def test_with_early_release_the_front_says_what_its_plans_cost_with_it():
+    problem = with_early_release(worked_problem())
+    candidates = front(ExpectedModel(problem))
+    for candidate in candidates:
+        assert (candidate.jct_s, candidate.cost_usd) == expected(problem, candidate.plan(problem))
+    usual = front(ExpectedModel(worked_problem()))
+    assert min(c.cost_usd for c in candidates) < min(c.cost_usd for c in usual)
 
 
 def large(trials, iterations, slots):

@@ -120,6 +120,17 @@ def test_a_limit_orders_by_what_is_not_limited():
     assert Limit(model, np.random.default_rng(0)).first([cheap, quick]) is None
 
 
+def test_a_plan_that_keeps_the_limit_is_found_though_the_model_does_not_think_so():
+    model = ExpectedModel(asking(noisy(), deadline_factor=1.0))
+    limit = Limit(model, np.random.default_rng(0))
+    doubted = dataclasses.replace(fastest(model), jct_s=10 * limit.value)
+    slower = dataclasses.replace(doubted, jct_s=20 * limit.value, cost_usd=0.0)
+    assert not limit.likely(doubted)
+    assert limit.first([slower, doubted]) is doubted
+    strict = Limit(ExpectedModel(asking(noisy(), deadline_s=limit.value / 2)), np.random.default_rng(0))
+    assert strict.first([slower, doubted]) is None
+
+
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
 def test_a_wanted_confidence_is_reached_with_samples_of_our_own(confidence):
     deadline_s = 1.7 * min(plan[0] for plan in static(noisy()))

@@ -1,0 +1,173 @@
+"""What a run has measured so far, folded into the profile and the cloud that it was planned with.
+
+The profile may be wrong as a whole: another machine, a larger data set, a slower cloud. So one common factor is learned
+for the iterations of all widths, and one for each of the latencies. A factor is 1 before anything was measured, and
+then the mean of 1 and what was measured, each weighted by how much it tells (the posterior mean under normal errors):
+
+    factor = (1 / PRIOR**2 + sum of ratio / variance) / (1 / PRIOR**2 + sum of 1 / variance)
+
+A ratio is measured seconds over expected ones. Of iterations there is one for each trial, since what makes a trial fast
+or slow is its own and stays (`trial_cv`): its variance is ``trial_cv**2 + step**2 / iterations``. So a trial that has
+run a single iteration tells less than the profile does, which stands for about three such trials; one that has run
+twenty tells more than the profile, unless trials differ much among themselves. The trials of a whole stage decide.
+Of latencies each one is a ratio, and the profile stands for about three.
+
+A single step that took far longer than the others (`OUTLIER` times their median) counts as that long and no longer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rb_core.check import non_negative, positive, positive_int
+from rb_core.errors import InvalidInput
+from rb_core.hardware import Cloud, Latency
+from rb_core.profile import ScalingProfile
+
+PRIOR = 0.3
+"""How far off a profile or a cloud is taken to be before anything was measured: relative standard deviation."""
+
+LEAST_TRIAL_CV = 0.1
+"""Trials are never taken to be more alike than this."""
+
+LEAST_STEP_CV = 0.5
+"""Neither are single iterations or latencies: a busy disk or a garbage collection doubles one now and then."""
+
+OUTLIER = 3.0
+"""A step or latency counts at most this many times their median."""
+
+_BEFORE = 3
+"""So many of the expected length take part in the median, so that the first ones measured do not set it alone."""
+
+Ratios = Sequence[tuple[float, float]]
+"""(ratio, variance) of what was measured."""
+
+
+class Learning:
+    """The profile and the cloud of a run in the light of what it has measured. The order of measurements is immaterial.
+
+    Seconds that are handed in are measured ones, of at least 0.
+    """
+
+    def __init__(self, profile: ScalingProfile, cloud: Cloud) -> None:
+        """Nothing measured yet.
+
+        Args:
+            profile: what the run was planned with.
+            cloud: likewise.
+        """
+        self._profile, self._cloud = profile, cloud
+        # For each trial (iterations, expected seconds, measured seconds) of every report.
+        self._steps: defaultdict[int, list[tuple[int, float, float]]] = defaultdict(list)
+        self._starts_s: list[float] = []
+        self._saves_s: list[float] = []
+        self._launches_s: list[float] = []
+        self._inits_s: list[float] = []
+
+    def iterated(self, trial: int, slots_per_trial: int, slow: float, *, iterations: int, seconds: float) -> None:
+        """A trial has run iterations.
+
+        Args:
+            trial: its number.
+            slots_per_trial: its width.
+            slow: what slows it down against the profile: `ScalingProfile.slowdown` of where it runs.
+            iterations: how many since it was last told of.
+            seconds: how long they took.
+
+        Raises:
+            InvalidInput: a number is out of its limits, or the profile does not know the width.
+        """
+        if slots_per_trial not in self._profile.iteration_s:
+            known = ", ".join(str(slots) for slots in self._profile.slots)
+            raise InvalidInput("slots_per_trial", f"must be in the profile ({known}), got {slots_per_trial}")
+        expected_s = self._profile.iteration_s[slots_per_trial].mean * positive("slow", slow)
+        step = positive_int("iterations", iterations), iterations * expected_s, non_negative("seconds", seconds)
+        self._steps[trial].append(step)
+
+    def started(self, seconds: float) -> None:
+        """A trial took so long from the launch of its processes to its first iteration."""
+        self._starts_s.append(non_negative("seconds", seconds))
+
+    def saved(self, seconds: float) -> None:
+        """A trial took so long from its last iteration to the end of its processes."""
+        self._saves_s.append(non_negative("seconds", seconds))
+
+    def node_running(self, seconds: float) -> None:
+        """A node ran so long after it was first asked for."""
+        self._launches_s.append(non_negative("seconds", seconds))
+
+    def node_ready(self, seconds: float) -> None:
+        """A node was usable so long after it ran."""
+        self._inits_s.append(non_negative("seconds", seconds))
+
+    @property
+    def drift(self) -> float:
+        """How many times as long as in the profile that the run was planned with an iteration takes."""
+        if not self._steps:
+            return 1.0
+        most = _most(taken_s / expected_s for steps in self._steps.values() for _, expected_s, taken_s in steps)
+        return _shrunk([self._of_trial(steps, most) for steps in self._steps.values()])
+
+    @property
+    def profile(self) -> ScalingProfile:
+        """The profile as it is known now."""
+        drift = self.drift
+        return replace(
+            self._profile,
+            iteration_s={slots: _times(latency, drift) for slots, latency in self._profile.iteration_s.items()},
+            start_s=_learned(self._profile.start_s, self._starts_s),
+            save_s=_learned(self._profile.save_s, self._saves_s),
+        )
+
+    @property
+    def cloud(self) -> Cloud:
+        """The cloud as it is known now."""
+        return replace(
+            self._cloud,
+            launch_s=_learned(self._cloud.launch_s, self._launches_s),
+            init_s=_learned(self._cloud.init_s, self._inits_s),
+        )
+
+    def _of_trial(self, steps: Sequence[tuple[int, float, float]], most: float) -> tuple[float, float]:
+        """A trial's ratio and its variance, no step of it counting more than so many times the expected."""
+        taken_s = math.fsum(min(taken_s, most * expected_s) for _, expected_s, taken_s in steps)
+        ratio = taken_s / math.fsum(expected_s for _, expected_s, _ in steps)
+        iterations = sum(iterations for iterations, _, _ in steps)
+        step_cv = max(LEAST_STEP_CV, *(latency.std / latency.mean for latency in self._profile.iteration_s.values()))
+        return ratio, max(LEAST_TRIAL_CV, self._profile.trial_cv) ** 2 + step_cv**2 / iterations
+
+
+def _shrunk(ratios: Ratios) -> float:
+    """The factor that follows from what was measured."""
+    sure = PRIOR**-2
+    weights = math.fsum([sure, *(1 / variance for _, variance in ratios)])
+    return math.fsum([sure, *(ratio / variance for ratio, variance in ratios)]) / weights
+
+
+def _most(ratios: Iterable[float]) -> float:
+    """The largest ratio that counts."""
+    return OUTLIER * float(np.median([*ratios, *[1.0] * _BEFORE]))
+
+
+def _learned(latency: Latency, measured_s: Sequence[float]) -> Latency:
+    """The latency in the light of what was measured. One that was expected to be 0 has its mean shrunk towards 0."""
+    if not measured_s:
+        return latency
+    if latency.mean == 0:
+        most_s = OUTLIER * float(np.median(measured_s))
+        weight = (PRIOR / LEAST_STEP_CV) ** 2
+        total_s = math.fsum(min(seconds, most_s) for seconds in measured_s)
+        return replace(latency, mean=weight * total_s / (1 + weight * len(measured_s)))
+    variance = max(LEAST_STEP_CV, latency.std / latency.mean) ** 2
+    ratios = [seconds / latency.mean for seconds in measured_s]
+    most = _most(ratios)
+    return _times(latency, _shrunk([(min(ratio, most), variance) for ratio in ratios]))
+
+
+def _times(latency: Latency, factor: float) -> Latency:
+    return Latency(mean=latency.mean * factor, std=latency.std * factor)
