@@ -7,6 +7,7 @@ when the error reaches the command line.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import ClassVar
 
 
@@ -93,6 +94,21 @@ class BudgetExceeded(RubberBandError):
         self.needed_usd = needed_usd
 
 
+class FailureKind(StrEnum):
+    """In which way a trial ended badly, which decides whether it is worth another start."""
+
+    RAISED = "raised"
+    """The training function, or what it was given, is at fault: it would end so again."""
+    DIED = "died"
+    """A process was killed or vanished, without a word of its own: so it is when its node is lost, too."""
+    HUNG = "hung"
+    """It made no progress for too long."""
+    CHECKPOINT = "checkpoint"
+    """What it was to go on from cannot be read."""
+    UNSTARTED = "unstarted"
+    """No process of it could be started."""
+
+
 class TrialFailure(RubberBandError):
     """A trial's function, or one of its ranks, ended badly.
 
@@ -100,12 +116,20 @@ class TrialFailure(RubberBandError):
         trial: number of the trial.
         rank: the rank that failed first.
         cause: one line, such as ``ValueError: boom`` or ``killed by SIGKILL``.
+        kind: in which way it ended.
         traceback: the rank's own traceback, empty when it left none.
         output_tail: the last lines that the rank printed.
     """
 
     def __init__(
-        self, *, trial: int, rank: int, cause: str, traceback: str = "", output_tail: Sequence[str] = ()
+        self,
+        *,
+        trial: int,
+        rank: int,
+        cause: str,
+        kind: FailureKind = FailureKind.RAISED,
+        traceback: str = "",
+        output_tail: Sequence[str] = (),
     ) -> None:
         detail = f"\n{traceback.rstrip()}" if traceback else ""
         tail = "\nlast output of this rank:\n  " + "\n  ".join(output_tail) if output_tail else ""
@@ -113,6 +137,7 @@ class TrialFailure(RubberBandError):
         self.trial = trial
         self.rank = rank
         self.cause = cause
+        self.kind = kind
         self.traceback = traceback
         self.output_tail = tuple(output_tail)
 
@@ -123,6 +148,10 @@ class TrialMisuse(RubberBandError):
 
 class LaunchFailure(RubberBandError):
     """Trial processes, or a node, could not be started at all."""
+
+
+class NoAnswer(RubberBandError):
+    """A provider did not say whether it acted. Every call can be repeated, so that is the remedy."""
 
 
 class LeakedNodes(RubberBandError):
@@ -141,6 +170,10 @@ class UnusableCheckpoint(RubberBandError):
     """A checkpoint could not be written, or not be read back safely."""
 
 
+class DamagedCheckpoint(UnusableCheckpoint):
+    """A checkpoint is missing, cut short or altered: nothing can go on from it, whatever the function does."""
+
+
 class UnusableLog(RubberBandError):
     """An event log could not be written, or holds what this version cannot read."""
 
@@ -153,6 +186,10 @@ class PluginConflict(RubberBandError):
     """Two plugins claim one name, or a plugin answers a hook against its contract."""
 
     exit_status: ClassVar[int] = 2
+
+
+class UnstoppedRun(RubberBandError):
+    """A run that was told to end has not done so in time; it still may."""
 
 
 class RunInterrupted(RubberBandError):

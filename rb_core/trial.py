@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from rb_core.errors import TrialMisuse, UnusableCheckpoint
+from rb_core.errors import TrialMisuse
 from rb_core.training import checkpoint, randomness
 from rb_core.training.kept import KeptState
 from rb_core.training.score import real_score
@@ -258,6 +258,7 @@ class Trial:
 
         Raises:
             TrialMisuse: too late, a name used twice, an object without these methods, or mixed with `save`.
+            DamagedCheckpoint: the checkpoint is missing, or not what was saved.
             UnusableCheckpoint: the checkpoint cannot be read, or does not fit the objects.
         """
         if self._now is not None:
@@ -275,15 +276,12 @@ class Trial:
 
         Raises:
             TrialMisuse: mixed with `restore`.
+            DamagedCheckpoint: the folder is missing, or its files are not those that were saved.
             UnusableCheckpoint: the checkpoint is not a folder.
         """
         self._fill_folders()
         path = self._run.checkpoint
-        if path is not None and not path.is_dir():
-            raise UnusableCheckpoint(
-                f"checkpoint {path} is not a folder that trial.save() made; read a state with trial.restore()"
-            )
-        return path
+        return None if path is None else checkpoint.read_folder(path)
 
     @property
     def save_due(self) -> bool:

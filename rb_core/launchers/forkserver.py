@@ -14,7 +14,7 @@ import socket
 import sys
 from contextlib import suppress
 
-from rb_core.errors import InvalidInput
+from rb_core.errors import FailureKind, InvalidInput
 from rb_core.launchers import linux
 from rb_core.launchers.order import Ended, Failure, Order, Preparation, Prepared
 from rb_core.launchers.warden import guard
@@ -97,9 +97,10 @@ def _serve(control: socket.socket, parent_alive: int, target: Target | TrainingF
                 try:
                     pid = os.fork()
                 except OSError as error:
-                    ended = Ended(failure=Failure(rank=0, cause=f"no process could be forked: {error}"))
+                    cause = f"no process could be forked: {error}"
+                    failure = Failure(rank=0, cause=cause, kind=FailureKind.UNSTARTED)
                     with suppress(OSError):
-                        send_frame(lines[0], pickle.dumps(ended))
+                        send_frame(lines[0], pickle.dumps(Ended(failure=failure)))
                     pid = -1
                 if pid == 0:
                     selector.close()

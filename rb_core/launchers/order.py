@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rb_core.errors import InvalidInput
+from rb_core.errors import FailureKind, InvalidInput
 from rb_core.ports import TrialRun
 from rb_core.target import Target
 from rb_core.training.peers import Peers
@@ -74,6 +74,7 @@ class Outcome:
 
     Attributes:
         cause: why it failed, in one line; empty when it completed.
+        kind: in which way, if it did.
         traceback: the part of the traceback that lies in the user's code.
         lost_peer: whether it failed because another rank was gone.
         at_s: when, on the system's monotonic clock.
@@ -81,6 +82,7 @@ class Outcome:
     """
 
     cause: str = ""
+    kind: FailureKind = FailureKind.RAISED
     traceback: str = ""
     lost_peer: bool = False
     at_s: float = 0.0
@@ -93,6 +95,7 @@ class Failure:
 
     rank: int
     cause: str
+    kind: FailureKind = FailureKind.RAISED
     traceback: str = ""
     output_tail: tuple[str, ...] = ()
 
@@ -114,6 +117,8 @@ class Kill:
 
     Attributes:
         reason: what the start's failure will say.
+        kind: in which way the start ends by it.
     """
 
     reason: str
+    kind: FailureKind = FailureKind.DIED

@@ -12,12 +12,12 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from rb_core.errors import RubberBandError
+from rb_core.errors import DamagedCheckpoint, FailureKind, LaunchFailure, RubberBandError
 from rb_core.launchers import linux
 from rb_core.launchers.order import Order, Outcome
 from rb_core.ports import TrialRun
@@ -29,8 +29,10 @@ from rb_core.training.randomness import seed_all
 from rb_core.trial import ConfigRead, Trial
 
 _PACKAGE = str(Path(__file__).parent.parent)
-_MOST_TRACEBACK = 16_000
+# In characters. An outcome must fit into a pipe, 64 KiB, since it is read once the rank has ended.
+_MOST_TRACEBACK = 15_000
 _MOST_CAUSE = 500
+_MOST_MESSAGE = 5_000
 _LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Timed out waiting")
 """What gloo and nccl say in their RuntimeErrors when another rank is gone."""
 
@@ -66,7 +68,7 @@ def run_rank(
         told = _train(order, rank, target, channel, peers)
     except BaseException as error:
         _flush()
-        told = _failure(error, os.fstat(log).st_size)
+        told = _failure(error, printed_bytes=os.fstat(log).st_size, alone=order.world_size == 1)
         print(told.traceback or told.cause, file=sys.stderr, flush=True)
     else:
         status = 0
@@ -132,21 +134,52 @@ def _flush() -> None:
             stream.flush()
 
 
-def _failure(error: BaseException, printed_bytes: int) -> Outcome:
+def _failure(error: BaseException, *, printed_bytes: int, alone: bool) -> Outcome:
     at_s = time.monotonic()
+    lost_peer = not alone and _lost_peer(error)
+    kind = _kind(error, lost_peer=lost_peer)
     line = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
     if isinstance(error, RubberBandError):
-        return Outcome(cause=f"{error}{_place(error)}", at_s=at_s, printed_bytes=printed_bytes)
+        cause = f"{_shortened(str(error))}{_place(error)}"
+        return Outcome(cause=cause, kind=kind, at_s=at_s, printed_bytes=printed_bytes)
     if type(error).__name__ == "OutOfMemoryError":
         line += "; use a smaller batch or model, or slots with more memory"
     text = "".join(traceback.format_exception(type(error), error, _theirs(error.__traceback__)))
     return Outcome(
         cause=line[:_MOST_CAUSE],
+        kind=kind,
         traceback=text[-_MOST_TRACEBACK:],
-        lost_peer=_lost_peer(error),
+        lost_peer=lost_peer,
         at_s=at_s,
         printed_bytes=printed_bytes,
     )
+
+
+def _kind(error: BaseException, *, lost_peer: bool) -> FailureKind:
+    if any(isinstance(each, DamagedCheckpoint) for each in _with_causes(error)):
+        return FailureKind.CHECKPOINT
+    if isinstance(error, LaunchFailure):
+        return FailureKind.UNSTARTED
+    return FailureKind.DIED if lost_peer or isinstance(error, KeyboardInterrupt) else FailureKind.RAISED
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and every one that it was raised from, or while it was handled."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        each = pending.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            pending += [each.__cause__, each.__context__]
+
+
+def _shortened(message: str) -> str:
+    if len(message) <= _MOST_MESSAGE:
+        return message
+    half = _MOST_MESSAGE // 2
+    return f"{message[:half]} ... {message[-half:]}"
 
 
 def _lost_peer(error: BaseException) -> bool:

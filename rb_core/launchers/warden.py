@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from rb_core.errors import FailureKind
 from rb_core.launchers import linux
 from rb_core.launchers.order import Ended, Failure, Kill, Order, Outcome
 from rb_core.launchers.rank import run_rank
@@ -59,7 +60,8 @@ def guard(
     try:
         failure = _start(order, target, control, channels, server, ranks) or _watch(ranks, control, server)
     except Exception as error:
-        failure = Failure(rank=0, cause=f"the guard of its processes failed: {type(error).__name__}: {error}")
+        cause = f"the guard of its processes failed: {type(error).__name__}: {error}"
+        failure = Failure(rank=0, cause=cause, kind=FailureKind.DIED)
     finally:
         linux.end_family()
     with suppress(OSError):
@@ -108,7 +110,8 @@ def _start(
             os.close(log)
             ranks.append(_Rank(number=number, pid=pid, ended=os.pidfd_open(pid), outcome=reading, log=log_file))
     except OSError as error:
-        return Failure(rank=len(ranks), cause=f"the process could not be started: {error}")
+        cause = f"the process could not be started: {error}"
+        return Failure(rank=len(ranks), cause=cause, kind=FailureKind.UNSTARTED)
     finally:
         for line in (*channels, *(side for pair in stars for side in pair)):
             line.close()
@@ -138,20 +141,21 @@ def _watch(ranks: Sequence[_Rank], control: socket.socket, server: int) -> Failu
                         give_up_s = give_up_s or time.monotonic() + PATIENCE_S
                 elif key.fileobj is control:
                     first = min(running.values(), key=lambda rank: rank.number, default=ranks[0])
-                    return _blame(first, Outcome(cause=_reason(control)))
+                    kill = _kill(control)
+                    return _blame(first, Outcome(cause=kill.reason, kind=kill.kind))
                 else:
-                    return Failure(rank=0, cause="the fork-server was killed")
+                    return Failure(rank=0, cause="the fork-server was killed", kind=FailureKind.DIED)
     if not failed:
         return None
     return _blame(*min(failed, key=lambda pair: (pair[1].lost_peer, pair[1].at_s, pair[0].number)))
 
 
-def _reason(control: socket.socket) -> str:
+def _kill(control: socket.socket) -> Kill:
     try:
         message = pickle.loads(receive_frame(control))
     except (EOFError, OSError):
-        return "the launching program is gone"
-    return message.reason if isinstance(message, Kill) else f"unknown order {message!r}"
+        return Kill(reason="the launching program is gone")
+    return message if isinstance(message, Kill) else Kill(reason=f"unknown order {message!r}")
 
 
 def _outcome(rank: _Rank) -> Outcome:
@@ -169,15 +173,17 @@ def _outcome(rank: _Rank) -> Outcome:
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
         hint = " (Linux does this when memory runs out)" if name == "SIGKILL" else ""
-        return Outcome(cause=f"killed by {name}{hint}", at_s=time.monotonic())
-    code = os.WEXITSTATUS(status)
-    return Outcome(cause=f"ended with exit status {code} before its function returned", at_s=time.monotonic())
+        cause = f"killed by {name}{hint}"
+    else:
+        cause = f"ended with exit status {os.WEXITSTATUS(status)} before its function returned"
+    return Outcome(cause=cause, kind=FailureKind.DIED, at_s=time.monotonic())
 
 
 def _blame(rank: _Rank, outcome: Outcome) -> Failure:
     return Failure(
         rank=rank.number,
         cause=outcome.cause,
+        kind=outcome.kind,
         traceback=outcome.traceback,
         output_tail=_tail(rank.log, outcome.printed_bytes),
     )

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
-from rb_core.errors import TrialFailure
+from rb_core.errors import FailureKind, TrialFailure
 from rb_core.launchers.order import Ended, Failure, Kill
 from rb_core.ports import Inbox, TrialExit, TrialNotice
 from rb_core.training.frames import FrameReader, pack
@@ -167,18 +167,21 @@ class WatchedTrial:
         try:
             message = pickle.loads(frame)
         except Exception as error:
-            self._kill(f"rank {rank} sent a message that cannot be read here: {type(error).__name__}: {error}")
+            self._kill(
+                f"rank {rank} sent a message that cannot be read here: {type(error).__name__}: {error}",
+                FailureKind.RAISED,
+            )
             return
         self._inbox.put(TrialNotice(trial=self.trial, rank=rank, message=message))
 
-    def _kill(self, reason: str) -> None:
+    def _kill(self, reason: str, kind: FailureKind = FailureKind.DIED) -> None:
         self._force_at_s = None
         if not self._killed:
             self._killed = True
-            self._control.pending.append(memoryview(pack(pickle.dumps(Kill(reason=reason)))))
+            self._control.pending.append(memoryview(pack(pickle.dumps(Kill(reason=reason, kind=kind)))))
 
     def _failure(self) -> TrialFailure | None:
-        lost = Failure(rank=0, cause="the process that guarded its ranks was killed")
+        lost = Failure(rank=0, cause="the process that guarded its ranks was killed", kind=FailureKind.DIED)
         failure = lost if self._ended is None else self._ended.failure
         if failure is None:
             return None
@@ -186,6 +189,7 @@ class WatchedTrial:
             trial=self.trial,
             rank=failure.rank,
             cause=failure.cause,
+            kind=failure.kind,
             traceback=failure.traceback,
             output_tail=failure.output_tail,
         )

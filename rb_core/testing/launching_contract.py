@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rb_core.clock import SystemClock
-from rb_core.errors import TrialFailure
+from rb_core.errors import FailureKind, TrialFailure
 from rb_core.ports import Launcher, Slot, TrialExit, TrialHandle, TrialNotice, TrialRun
 from rb_core.target import Target
 from rb_core.trial import ConfigRead, Iterated, Message, Ready, Remark, Reported, Saved, Trial
@@ -72,8 +73,28 @@ class LauncherContract(ABC):
             failure = Story(launcher, a_run(tmp_path, ranks=2, config={"rank": 1})).to_end().failure
         assert failure is not None
         assert (failure.rank, failure.cause) == (1, "ValueError: boom")
+        assert failure.kind is FailureKind.RAISED
         assert 'raise ValueError("boom")' in failure.traceback
         assert failure.output_tail == ("about to raise",)
+
+    def test_a_rank_that_was_killed_has_died(self, tmp_path: Path) -> None:
+        """It had no say in it, so the trial may do better the next time; not so one that raises."""
+        with self.make(_target("is_killed")) as launcher:
+            failure = Story(launcher, a_run(tmp_path, ranks=2, config={"rank": 1})).to_end().failure
+        assert failure is not None
+        assert (failure.rank, failure.kind) == (1, FailureKind.DIED)
+
+    def test_a_checkpoint_that_was_cut_short_is_told_from_a_failing_function(self, tmp_path: Path) -> None:
+        """Nor does the function get to see what is left of it."""
+        with self.make(_target("counts")) as launcher:
+            first = Story(launcher, a_run(tmp_path, to_iteration=1)).to_end()
+            saved = Path(first.all(Saved)[0].checkpoint)
+            os.truncate(saved / "count", 0)
+            run = a_run(tmp_path, stage=1, from_iteration=1, to_iteration=2)
+            failure = Story(launcher, dataclasses.replace(run, checkpoint=saved)).to_end().failure
+        assert failure is not None
+        assert failure.kind is FailureKind.CHECKPOINT
+        assert str(saved) in failure.cause
 
     def test_a_failed_start_is_followed_by_a_good_one(self, tmp_path: Path) -> None:
         """A failure is the trial's, not the launcher's."""
@@ -101,6 +122,7 @@ class LauncherContract(ABC):
             failure = story.to_end().failure
         assert failure is not None
         assert "asked to stop" in failure.cause
+        assert failure.kind is FailureKind.DIED
 
     def test_killing_ends_a_trial_and_what_it_started(self, tmp_path: Path) -> None:
         """Processes that a rank started, also in a session of their own, are gone at the exit."""
@@ -112,6 +134,7 @@ class LauncherContract(ABC):
             story.handle.kill()
             failure = story.to_end().failure
         assert failure is not None
+        assert failure.kind is FailureKind.DIED
         assert not is_running(abandoned)
 
     def test_leaving_ends_every_process(self, tmp_path: Path) -> None:
@@ -238,6 +261,13 @@ def raises(config: dict[str, Any], trial: Trial) -> None:
     if trial.rank == config["rank"]:
         print("about to raise")
         raise ValueError("boom")
+    counts({"step": 1}, trial)
+
+
+def is_killed(config: dict[str, Any], trial: Trial) -> None:
+    """Be killed on the configuration's rank while the others wait for it."""
+    if trial.rank == config["rank"]:
+        os.kill(os.getpid(), signal.SIGKILL)
     counts({"step": 1}, trial)
 
 

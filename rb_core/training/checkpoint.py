@@ -12,14 +12,15 @@ import os
 import pickle
 import shutil
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rb_core.errors import UnusableCheckpoint
+from rb_core.errors import DamagedCheckpoint, UnusableCheckpoint
+from rb_core.training import checksums
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -55,9 +56,10 @@ def delete(checkpoint: Path | str) -> None:
 
 
 def size_bytes(checkpoint: Path) -> int:
-    """Bytes of a checkpoint's files."""
+    """Bytes of a checkpoint's files, without the list that is kept of them."""
     if checkpoint.is_dir():
-        return sum(path.stat().st_size for path in checkpoint.rglob("*") if path.is_file())
+        files = (path for path in checkpoint.rglob("*") if path.is_file() and path != checkpoint / checksums.LIST)
+        return sum(path.stat().st_size for path in files)
     return checkpoint.stat().st_size
 
 
@@ -87,6 +89,7 @@ def write_state(folder: Path, iterations: int, state: Mapping[str, Any], *, veri
                     raise disk.error from None
                 raise _unusable(payload, error) from error
             disk.flush()
+            checksums.seal(temporary)
             os.fsync(disk.fileno())
         if verify:
             try:
@@ -102,7 +105,8 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     """What `write_state` wrote, with all tensors on the CPU. Runs no code that the file may carry.
 
     Raises:
-        UnusableCheckpoint: missing, damaged, of another kind or of an unknown version.
+        DamagedCheckpoint: missing, cut short, or not the bytes that were written.
+        UnusableCheckpoint: of another kind or of an unknown version.
     """
     import torch
 
@@ -111,18 +115,32 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
             f"checkpoint {checkpoint} is a folder that trial.save() made, not a state for trial.restore(); "
             "read it with trial.load()"
         )
+    _refuse_damaged(checkpoint, checksums.flaw_of_file)
     try:
         payload = torch.load(checkpoint, weights_only=True, map_location="cpu")
-    except OSError as error:
-        raise UnusableCheckpoint(f"checkpoint {checkpoint} could not be read: {error.strerror}") from error
-    except Exception as error:  # damaged bytes can make torch raise anything
+    except Exception as error:  # a file of another program can make torch raise anything
         raise UnusableCheckpoint(
-            f"checkpoint {checkpoint} is damaged or not one of ours ({_first_line(error)}); "
-            "start the trial again from an earlier one"
+            f"checkpoint {checkpoint} is undamaged, but torch cannot load it safely ({_first_line(error)}); "
+            "use one that trial.restore() wrote"
         ) from error
     if not isinstance(payload, dict) or payload.get("schema") != SCHEMA:
         raise UnusableCheckpoint(f"checkpoint {checkpoint} is not of schema {SCHEMA}, the one that this version reads")
     return payload
+
+
+def read_folder(checkpoint: Path) -> Path:
+    """The folder that `filling_folder` completed, once its files are found to be those that were written.
+
+    Raises:
+        DamagedCheckpoint: missing, or its files are.
+        UnusableCheckpoint: a state, not a folder.
+    """
+    if checkpoint.is_file():
+        raise UnusableCheckpoint(
+            f"checkpoint {checkpoint} is not a folder that trial.save() made; read a state with trial.restore()"
+        )
+    _refuse_damaged(checkpoint, checksums.flaw_of_folder)
+    return checkpoint
 
 
 @contextmanager
@@ -145,10 +163,22 @@ def filling_folder(folder: Path, iterations: int) -> Iterator[tuple[Path, Path]]
     with _temporary(folder, final.name) as temporary:
         temporary.mkdir()
         yield temporary, final
+        checksums.write_list(temporary)
         for path in [*temporary.rglob("*"), temporary]:
             _sync(path)
         temporary.rename(final)
         _sync(folder)
+
+
+def _refuse_damaged(checkpoint: Path, flaw_of: Callable[[Path], str]) -> None:
+    try:
+        flaw = flaw_of(checkpoint)
+    except OSError as error:
+        raise DamagedCheckpoint(
+            f"checkpoint {checkpoint} could not be read: {error.strerror or error}; go on from an earlier one"
+        ) from error
+    if flaw:
+        raise DamagedCheckpoint(f"checkpoint {checkpoint} is damaged: {flaw}; go on from an earlier one")
 
 
 @contextmanager

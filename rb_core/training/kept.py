@@ -36,7 +36,8 @@ class KeptState:
 
         Raises:
             TrialMisuse: a name used twice, or an object without the two methods.
-            UnusableCheckpoint: the checkpoint cannot be read, lacks a name, or does not fit an object.
+            DamagedCheckpoint: the checkpoint is missing or damaged.
+            UnusableCheckpoint: it cannot be read for another reason, lacks a name, or does not fit an object.
         """
         began_s = time.perf_counter()
         if self._saved is None and self._path is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rb_core.errors import FailureKind
 from rb_core.launchers.ddp import DdpLauncher
 from rb_core.target import Target
 from rb_core.testing.launching_contract import Story, a_run, is_running
@@ -41,19 +42,20 @@ def gone(pid, patience_s=30.0):
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize(
-    ("how", "cause"),
+    ("how", "cause", "kind"),
     [
-        ("raise", "ValueError: boom"),
-        ("exit", "ended with exit status 5 before its function returned"),
-        ("exit well", "ended with exit status 0 before its function returned"),
-        ("sys.exit", "SystemExit: enough"),
-        ("kill", "killed by SIGKILL (Linux does this when memory runs out)"),
-        ("crash", "killed by SIGSEGV"),
+        ("raise", "ValueError: boom", FailureKind.RAISED),
+        ("exit", "ended with exit status 5 before its function returned", FailureKind.DIED),
+        ("exit well", "ended with exit status 0 before its function returned", FailureKind.DIED),
+        ("sys.exit", "SystemExit: enough", FailureKind.RAISED),
+        ("kill", "killed by SIGKILL (Linux does this when memory runs out)", FailureKind.DIED),
+        ("crash", "killed by SIGSEGV", FailureKind.DIED),
+        ("interrupt", "KeyboardInterrupt", FailureKind.DIED),
     ],
 )
-def test_the_rank_that_ended_is_blamed_and_not_the_one_that_lost_it(launcher, tmp_path, rank, how, cause):
+def test_the_rank_that_ended_is_blamed_and_not_the_one_that_lost_it(launcher, tmp_path, rank, how, cause, kind):
     failure = play(launcher, tmp_path, "meets", rank=rank, how=how).to_end().failure
-    assert (failure.rank, failure.cause) == (rank, cause)
+    assert (failure.rank, failure.cause, failure.kind) == (rank, cause, kind)
 
 
 def test_the_failure_shows_the_functions_own_lines_and_the_last_output(launcher, tmp_path):
@@ -72,7 +74,9 @@ def test_a_crash_leaves_its_python_stack_in_the_output(launcher, tmp_path):
 def test_a_frozen_rank_does_not_outlive_the_grace(launcher, tmp_path):
     story = play(launcher, tmp_path, "meets", to_iteration=1_000, rank=1, how="freeze")
     story.handle.stop(0.2)
-    assert "asked to stop" in story.to_end().failure.cause
+    failure = story.to_end().failure
+    assert "asked to stop" in failure.cause
+    assert failure.kind is FailureKind.DIED
 
 
 def test_what_a_completed_trial_left_running_is_ended(launcher, tmp_path):
@@ -98,6 +102,7 @@ def test_logs_are_private_to_their_owner(launcher, tmp_path):
 def test_a_value_that_cannot_be_saved_is_named_and_the_earlier_checkpoint_stays(launcher, tmp_path):
     story = play(launcher, tmp_path, "keeps_a_function", ranks=1, every_s=0.0).to_end()
     assert "thing.inner[1].deep is a builtins.function" in story.failure.cause
+    assert story.failure.kind is FailureKind.RAISED
     assert story.failure.traceback == ""
     (saved,) = story.all(Saved)
     assert list(Path(saved.checkpoint).parent.iterdir()) == [Path(saved.checkpoint)]
@@ -137,7 +142,7 @@ def test_a_killed_fork_server_ends_its_trials_and_is_replaced(tmp_path):
         story = play(launcher, tmp_path, "waits")
         rank = int(story.until(Remark).text)
         os.kill(launcher.server_pid, signal.SIGKILL)
-        assert story.to_end().failure is not None
+        assert story.to_end().failure.kind is FailureKind.DIED
         assert gone(rank)
         assert play(launcher, tmp_path, "meets").to_end().failure is None
 
@@ -149,7 +154,9 @@ def test_a_killed_warden_ends_its_ranks_and_what_they_started(launcher, tmp_path
     rank = int(Path(f"/proc/{left}/stat").read_text().rpartition(")")[2].split()[1])
     warden = int(Path(f"/proc/{rank}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(warden, signal.SIGKILL)
-    assert "guarded" in story.to_end().failure.cause
+    failure = story.to_end().failure
+    assert "guarded" in failure.cause
+    assert failure.kind is FailureKind.DIED
     assert gone(rank)
     assert gone(left)
     assert play(launcher, tmp_path, "meets").to_end().all(Reported)

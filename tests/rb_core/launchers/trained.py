@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import TensorDataset
 
+from rb_core.errors import UnusableCheckpoint
 from rb_core.trial import Remark, Trial
 
 SAMPLES = 103
@@ -39,6 +40,10 @@ def _raise():
     raise ValueError("boom")
 
 
+def _lose_the_others():
+    raise ConnectionError("this rank says that another one is gone")
+
+
 def _refuse_stop():
     os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -51,6 +56,8 @@ MISBEHAVIOUR = {
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "crash": lambda: ctypes.string_at(0),
     "freeze": _refuse_stop,
+    "interrupt": lambda: os.kill(os.getpid(), signal.SIGINT),
+    "lose": _lose_the_others,
 }
 
 
@@ -115,6 +122,29 @@ def keeps_a_function(config, trial):
         trial.report(0)
 
 
+def goes_on(config, trial):
+    """Keep a tensor, whose sum is the score; `wrap` says what becomes of an error while it is restored."""
+    thing = Thing({"block": torch.ones(1000)})
+    try:
+        trial.restore(thing=thing)
+    except UnusableCheckpoint as error:
+        match config.get("wrap"):
+            case "from":
+                raise RuntimeError("no model") from error
+            case "hide":
+                raise RuntimeError("no model") from None
+            case "exit":
+                sys.exit("no model")
+        raise
+    for _ in trial.iterations():
+        trial.report(thing.state["block"].sum())
+
+
+def complains(config, trial):
+    """Fail with a message as long as one that lists every name of a large model."""
+    raise UnusableCheckpoint("first" + "x" * 1_000_000 + "last")
+
+
 def fills_the_disk(config, trial):
     thing = Thing({"block": torch.zeros(10)})
     trial.restore(thing=thing)
@@ -155,3 +185,15 @@ def diverges(config, trial):
         if trial.rank == 0:
             trial._peers.broadcast("elsewhere", None)
         trial.report(0)
+
+
+class Unreadable(Remark):
+    """A message that only its sender can read."""
+
+    def __reduce__(self):
+        return (int, ("nonsense",))
+
+
+def tells_nonsense(config, trial):
+    trial.channel.send(Unreadable(text=""))
+    threading.Event().wait()
