@@ -131,8 +131,11 @@ class Bracket:
             self._awaited -= 1
         self._drop(trial)
 
-    def decide(self) -> Decision:
+    def decide(self, survivors: Sequence[int] | None = None) -> Decision:
         """Decide the current rung; the next stage becomes the current one.
+
+        Args:
+            survivors: who goes on, best first, where that was decided before; None decides it now.
 
         Raises:
             InvalidInput: the rung is not complete.
@@ -144,15 +147,17 @@ class Bracket:
             )
         scores = {trial: self._scores[self._stage][trial] for trial in sorted(self._live)}
         ranked = sorted(scores, key=lambda trial: (*self._rank(scores[trial]), trial))
-        if self._stage + 1 == len(self._chain):
-            survivors = tuple(ranked)
+        if survivors is not None:
+            chosen = tuple(survivors)
+        elif self._stage + 1 == len(self._chain):
+            chosen = tuple(ranked)
         else:
-            survivors = self._chosen(scores, ranked, min(self._chain[self._stage + 1].trials, len(ranked)))
-        going_on = set(survivors)
+            chosen = self._chosen(scores, ranked, min(self._chain[self._stage + 1].trials, len(ranked)))
+        going_on = set(chosen)
         stopped = tuple(trial for trial in ranked if trial not in going_on)
         for trial in stopped:
             self._drop(trial)
-        decision = Decision(stage=self._stage, survivors=survivors, stopped=stopped)
+        decision = Decision(stage=self._stage, survivors=chosen, stopped=stopped)
         self._stage += 1
         if self._stage < len(self._chain):
             self._awaited = len(self._live) - len(self._scores[self._stage])

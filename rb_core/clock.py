@@ -6,11 +6,21 @@ import heapq
 import itertools
 import queue
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-from rb_core.ports import Inbox, Notice
+from rb_core.ports import Clock, Inbox, Notice
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_NUMBERS = itertools.count()
+
+
+def pause(clock: Clock, seconds: float) -> None:
+    """Let time pass, and timers run."""
+    clock.inbox().get(clock.now() + seconds)
 
 
 class _Arranged:
@@ -52,6 +62,15 @@ class SystemClock:
 
     def __init__(self) -> None:
         self._timers = _Timers()
+        self._name = uuid.uuid4().hex
+
+    @property
+    def origin(self) -> str:
+        """The machine's boot, which the monotonic clock counts from; where that has no name, this object alone."""
+        try:
+            return _BOOT.read_text(encoding="ascii").strip()
+        except OSError:
+            return self._name
 
     def now(self) -> float:
         """Seconds of the monotonic clock."""
@@ -103,6 +122,12 @@ class ManualClock:
         self._now_s = start_s
         self._epoch = epoch
         self._timers = _Timers()
+        self._name = f"manual-{next(_NUMBERS)}"
+
+    @property
+    def origin(self) -> str:
+        """A name of this clock's own."""
+        return self._name
 
     def now(self) -> float:
         """The manual time."""
@@ -111,6 +136,10 @@ class ManualClock:
     def utc(self) -> datetime:
         """The epoch plus the manual time."""
         return self._epoch + timedelta(seconds=self._now_s)
+
+    def step(self, seconds: float) -> None:
+        """Let the wall clock jump, as when it is set; `now` does not notice."""
+        self._epoch += timedelta(seconds=seconds)
 
     def call_at(self, when_s: float, action: Callable[[], None]) -> _Arranged:
         """Arrange `action`; a time in the past runs at the next wait."""

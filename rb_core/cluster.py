@@ -1,21 +1,40 @@
-"""The nodes of one chain: wanted, requested and usable, and given back whatever happens."""
+"""The nodes of one lane: wanted, requested and usable, and given back whatever happens."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rb_core.errors import LeakedNodes, UnusableLog
-from rb_core.events import NodeLost, NodeReady, NodeReleased, NodeRequested, NodeRunning
+from rb_core.clock import pause
+from rb_core.errors import LaunchFailure, LeakedNodes, NoAnswer, UnusableLog
+from rb_core.events import NodeLeaving, NodeLost, NodeReady, NodeReleased, NodeRequested, NodeRunning
 from rb_core.hardware import InstanceType
 from rb_core.journal import Journal
-from rb_core.ports import NodeNotice, Provider, Slot
+from rb_core.learning import Learning
+from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Provider, Slot, Timer
+from rb_core.state import NodeState
 
 Admit = Callable[[int, InstanceType], None]
 """Asked before nodes are requested: raises when these would break a limit of the run."""
 
-_ATTEMPTS = 3
+READY_PATIENCE = 5.0
+"""A node that is not usable after so many times the expected start-up is given back; twice as many the next time."""
+
+LEAST_READY_S = 60.0
+"""Start-up that is always borne beyond that."""
+
+FIRST_PAUSE_S = 5.0
+"""Pause before nodes that could not be had are requested again; it doubles from failure to failure."""
+
+LONGEST_PAUSE_S = 60.0
+"""The pause does not grow beyond this."""
+
+MOST_FAILURES = 20
+"""Failures in a row after which, where nothing trains meanwhile, there is no point in asking again."""
+
+_ATTEMPTS = 6
 _logger = logging.getLogger(__name__)
 
 
@@ -27,56 +46,103 @@ class HeldNode:
         name: its name.
         instance_type: what it is.
         running: whether it runs, and is billed.
+        leaving: whether its provider is about to take it away.
         slots: its slots, empty until it is usable.
     """
 
     name: str
     instance_type: InstanceType
     running: bool = False
+    leaving: bool = False
     slots: tuple[Slot, ...] = ()
 
 
 class Cluster:
     """The nodes of one chain, or of chains that follow each other.
 
-    Use it as a context manager: leaving the ``with`` block gives every node back, whatever happened in it, and
-    asks the provider whether it agrees.
+    It wants a number of nodes of one type and keeps asking for what is missing, with pauses, until it has them or
+    wants fewer; when there is no point in asking again, `LaunchFailure` comes out of the wait on the inbox. Use it as
+    a context manager: leaving the ``with`` block gives every node back, whatever happened in it, and asks the provider
+    whether it agrees.
+
+    Attributes:
+        trains: asked whether anything trains on what is held.
     """
 
-    def __init__(self, provider: Provider, journal: Journal, *, run: str, names: Iterator[str], admit: Admit) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        journal: Journal,
+        clock: Clock,
+        inbox: Inbox,
+        *,
+        learning: Learning,
+        run: str,
+        names: Iterator[str],
+        admit: Admit,
+    ) -> None:
         """A cluster without nodes.
 
         Args:
             provider: where nodes come from.
             journal: where every step is written before it is taken.
+            clock: the time.
+            inbox: where the provider's notices arrive.
+            learning: how long nodes take to start; told how long they took.
             run: id of the run, the tag of its nodes.
             names: names for new nodes; shared by all clusters of the run.
             admit: asked before each request.
         """
         self._provider = provider
         self._journal = journal
+        self._clock = clock
+        self._inbox = inbox
+        self._learning = learning
         self._run = run
         self._names = names
         self._admit = admit
+        self.trains: Callable[[], bool] = lambda: bool(self._usable)
         self._requested: dict[str, HeldNode] = {}
         self._usable: dict[str, HeldNode] = {}
         self._ever: set[str] = set()
+        self._timers: dict[str, Timer] = {}
+        self._again: Timer | None = None
+        self._type: InstanceType | None = None
+        self._wanted = 0
         self._chain = 0
+        self._stage = 0
+        self._failures = 0
+        self._late = 0
 
     @property
     def usable(self) -> Sequence[HeldNode]:
         """Nodes that can hold trials, in the order in which they became usable."""
-        return tuple(self._usable.values())
+        return tuple(node for node in self._usable.values() if not node.leaving)
 
     @property
     def requested(self) -> Sequence[HeldNode]:
         """Nodes that are asked for and not yet usable, in the order of their requests."""
         return tuple(self._requested.values())
 
+    @property
+    def staying(self) -> int:
+        """How many nodes are requested or usable, and not about to be taken away."""
+        return sum(not node.leaving for node in (*self._usable.values(), *self._requested.values()))
+
+    @property
+    def instance_type(self) -> InstanceType | None:
+        """The type of its nodes; None before any was wanted."""
+        return self._type
+
+    @property
+    def failures(self) -> int:
+        """Requests in a row that came to nothing."""
+        return self._failures
+
     def __contains__(self, name: str) -> bool:
         return name in self._usable or name in self._requested
 
-    def resize(self, instance_type: InstanceType, count: int, *, chain: int) -> None:
+    def resize(self, instance_type: InstanceType, count: int, *, chain: int, stage: int) -> None:
         """Hold `count` nodes of a type: keep, then release the rest, then request what is missing.
 
         Kept are first the usable ones in the order in which they became usable, then those still starting in the
@@ -86,52 +152,115 @@ class Cluster:
             instance_type: the type of all nodes from now on.
             count: how many.
             chain: the chain that they are for.
+            stage: the stage of it.
 
         Raises:
-            LaunchFailure: the missing nodes cannot be had, or would exceed `max_nodes`.
+            LaunchFailure: the missing nodes would exceed `max_nodes`.
             BudgetExceeded: they could bring the bill above `max_usd`.
             UnusableLog: a step could not be written, and was not taken.
         """
-        self._chain = chain
+        if instance_type != self._type:
+            self._failures = 0
+        self._chain, self._stage, self._type, self._wanted = chain, stage, instance_type, count
         held = [*self._usable.values(), *self._requested.values()]
-        kept = [node for node in held if node.instance_type == instance_type][:count]
+        kept = [node for node in held if node.instance_type == instance_type and not node.leaving][:count]
         keep = {node.name for node in kept}
-        self._release([node.name for node in held if node.name not in keep], "not needed for the next stage")
-        if len(kept) < count:
-            self._request(instance_type, count - len(kept))
+        self.release([node.name for node in held if node.name not in keep], "not needed for the next stage")
+        self.refill()
 
-    def release_all(self, reason: str) -> None:
-        """Give every node back.
+    def want(self, count: int) -> None:
+        """Hold more nodes of the type, or ask for no more than so many; what is held stays. Raises as `resize`."""
+        self._wanted = count
+        self.refill()
+
+    def refill(self) -> None:
+        """Request what is missing, as far as the limit of nodes has room; with a pause after failures.
 
         Raises:
-            UnusableLog: this could not be written; nothing was given back.
+            BudgetExceeded: they could bring the bill above `max_usd`.
         """
-        self._release([*self._usable, *self._requested], reason)
+        missing = self._missing()
+        if missing <= 0 or self._type is None:
+            return
+        if self._failures == 0:
+            self._request(self._type, missing)
+            return
+        if self._again is None:
+            pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (self._failures - 1))
+            self._again = self._clock.call_at(self._clock.now() + pause_s, self._ask_again)
 
-    def replace(self, lost: HeldNode) -> None:
-        """Request one node in the place of a lost one. Raises what `resize` raises."""
-        self._request(lost.instance_type, 1)
+    def release(self, names: Sequence[str], reason: str) -> None:
+        """Give nodes back. Raises `UnusableLog` when this could not be written; nothing was given back then."""
+        if not names:
+            return
+        self._journal.write_all(NodeReleased, [{"node": name, "reason": reason} for name in names])
+        for name in names:
+            self._forget(name)
+        self._give_back(tuple(names), 0)
+
+    def let_go(self, names: Sequence[str]) -> None:
+        """Give those of the nodes back that are about to be taken away. Raises as `release`."""
+        held = {**self._usable, **self._requested}
+        self.release([name for name in names if name in held and held[name].leaving], "its trials have left it")
+
+    def release_all(self, reason: str) -> None:
+        """Give every node back, and want none. Raises as `release`."""
+        self._wanted = 0
+        self.release([*self._usable, *self._requested], reason)
+
+    def hold(self, nodes: Iterable[NodeState], earlier: Iterable[str] = ()) -> None:
+        """Take over nodes that an earlier process of the run held. Nobody is asked: `adopt` does that.
+
+        Args:
+            nodes: what the log says of them, in the order of their requests.
+            earlier: names of nodes that it gave back or lost: not used, but looked for when everything is given back.
+        """
+        for node in nodes:
+            instance_type = self._learning.cloud.instance_type(node.instance_type)
+            running = node.running_s is not None
+            self._requested[node.node] = HeldNode(
+                name=node.node, instance_type=instance_type, running=running, leaving=node.leaving
+            )
+            self._watch(node.node)
+        self._ever.update(self._requested, earlier)
+
+    def adopt(self, wait: Callable[[float], None]) -> None:
+        """Have the provider say how the nodes stand that were taken over; its notices follow.
+
+        Args:
+            wait: lets so many seconds pass; used while it does not answer.
+
+        Raises:
+            NoAnswer: it never says whether it will.
+        """
+        nodes = {node.name: node.instance_type for node in self._requested.values()}
+        if nodes:
+            persist(lambda: self._provider.adopt(nodes, run=self._run), wait)
 
     def took(self, notice: NodeNotice) -> HeldNode | None:
-        """Take a notice of the provider in: the node when it became usable or was lost, else None.
+        """Take a notice of the provider in: the node when it became usable, is leaving or was lost, else None.
 
         Notices of nodes that are not held any more, and repeated ones, change nothing.
         """
         node = self._usable.get(notice.node) or self._requested.get(notice.node)
         if node is None:
             return None
-        if notice.kind == "lost":
-            self._journal.write(NodeLost, node=node.name, reason=notice.reason)
-            self._forget(node.name)
+        if notice.kind == NodeNews.LOST:
+            self._lost(node, notice)
+            return node
+        if notice.kind == NodeNews.LEAVING:
+            if node.leaving:
+                return None
+            self._journal.write(NodeLeaving, node=node.name, reason=notice.reason, in_s=notice.in_s)
+            node.leaving = True
             return node
         if not node.running:
-            self._journal.write(NodeRunning, node=node.name)
+            since_s = self._ago(notice)
+            self._learning.node_running(since_s - self._journal.state.nodes[node.name].requested_s)
+            self._journal.write(NodeRunning, node=node.name, since_s=since_s)
             node.running = True
-        if notice.kind == "ready" and node.name in self._requested:
-            self._journal.write(NodeReady, node=node.name)
-            node.slots = tuple(self._provider.slots(node.name))
-            self._usable[node.name] = self._requested.pop(node.name)
-            return node
+        if notice.kind == NodeNews.READY and node.name in self._requested:
+            return self._ready(node)
         return None
 
     def __enter__(self) -> Cluster:
@@ -143,25 +272,29 @@ class Cluster:
         Raises:
             LeakedNodes: the provider still owns some.
         """
+        self._wanted = 0
         names = [*self._usable, *self._requested]
         for name in names:
             self._journal.attempt(NodeReleased, node=name, reason="the run ended")
+            self._forget(name)
         interrupt: BaseException | None = None
         left: Sequence[str] = names
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             try:
+                if attempt:
+                    pause(self._clock, 2.0 ** (attempt - 2))
                 if left:
                     self._provider.release(left)
                 left = [name for name in self._provider.owned(self._run) if name in self._ever]
                 if not left:
                     break
+            except NoAnswer as error:
+                _logger.warning("giving nodes back: %s", error)
             except Exception:
                 _logger.exception("nodes could not be given back")
             except BaseException as raised:
                 # Ctrl-C while nodes are given back: give them back first.
                 interrupt = raised
-        for name in names:
-            self._forget(name)
         if left:
             raise LeakedNodes(
                 left, f"look for them at provider {self._provider.name!r} by the tag {self._run!r} and end them there"
@@ -169,19 +302,16 @@ class Cluster:
         if interrupt is not None:
             raise interrupt
 
-    def _release(self, names: Sequence[str], reason: str) -> None:
-        if not names:
-            return
-        self._journal.write_all(NodeReleased, [{"node": name, "reason": reason} for name in names])
-        self._provider.release(names)
-        for name in names:
-            self._forget(name)
+    def _missing(self) -> int:
+        """Nodes to request. One that is leaving still counts against the limit; its place is taken when it is gone."""
+        return min(self._wanted - self.staying, self._learning.cloud.max_nodes - len(self._journal.state.held))
 
     def _request(self, instance_type: InstanceType, count: int) -> None:
         self._admit(count, instance_type)
         nodes = [HeldNode(name=next(self._names), instance_type=instance_type) for _ in range(count)]
         row = {
             "chain": self._chain,
+            "stage": self._stage,
             "instance_type": instance_type.name,
             "slots": instance_type.slots,
             "usd_per_hour": instance_type.usd_per_hour,
@@ -196,8 +326,122 @@ class Cluster:
             for name in names:
                 self._forget(name)
             raise
-        self._provider.launch(names, instance_type, run=self._run)
+        for name in names:
+            self._watch(name)
+        self._launch(names, instance_type, 0)
+
+    def _launch(self, names: Sequence[str], instance_type: InstanceType, attempt: int) -> None:
+        """Ask for nodes, and ask again under the same names while there is no answer."""
+        asked = [name for name in names if name in self]
+        if not asked:
+            return
+        try:
+            self._provider.launch(asked, instance_type, run=self._run)
+        except NoAnswer:
+            if attempt < _ATTEMPTS:
+                when_s = self._clock.now() + 2.0**attempt
+                self._clock.call_at(when_s, lambda: self._launch(asked, instance_type, attempt + 1))
+        except LaunchFailure as error:
+            for name in asked:
+                self._journal.write(NodeLost, node=name, reason=str(error), until_s=self._journal.t_s)
+                self._forget(name)
+            if attempt:
+                # One that was not answered may have been obeyed.
+                self._give_back(asked, 0)
+            self._failed(len(asked), instance_type, str(error))
+            self.refill()
+
+    def _ready(self, node: HeldNode) -> HeldNode | None:
+        try:
+            slots = tuple(self._provider.slots(node.name))
+        except NoAnswer:
+            again = NodeNotice(node=node.name, kind=NodeNews.READY)
+            self._clock.call_at(self._clock.now() + 1.0, lambda: self._inbox.put(again))
+            return None
+        running_s = self._journal.state.nodes[node.name].running_s
+        if running_s is not None:
+            self._learning.node_ready(self._journal.t_s - running_s)
+        self._journal.write(NodeReady, node=node.name)
+        node.slots = slots
+        self._usable[node.name] = self._requested.pop(node.name)
+        self._timers.pop(node.name).cancel()
+        self._failures = self._late = 0
+        return node
+
+    def _lost(self, node: HeldNode, notice: NodeNotice) -> None:
+        self._journal.write(NodeLost, node=node.name, reason=notice.reason, until_s=self._ago(notice))
+        self._forget(node.name)
+        if not node.running:
+            self._failed(1, node.instance_type, notice.reason)
+
+    def _failed(self, count: int, instance_type: InstanceType, reason: str) -> None:
+        self._failures += 1
+        self._journal.warn(
+            f"{count} node(s) of type {instance_type.name} could not be had ({reason}); the stage goes on with what it "
+            "has, and they are asked for again"
+        )
+
+    def _ask_again(self) -> None:
+        """After the pause: one request more, whatever failed before."""
+        self._again = None
+        missing = self._missing()
+        if missing <= 0 or self._type is None:
+            return
+        if self._failures >= MOST_FAILURES and not self._requested and not self.trains():
+            raise LaunchFailure(
+                f"no node of type {self._type.name} could be had in {self._failures} attempts, and nothing trains on "
+                "what is held; try another type, region or time. What was trained is kept"
+            )
+        self._request(self._type, missing)
+
+    def _watch(self, name: str) -> None:
+        """Give the node back when it takes far too long to become usable."""
+        cloud = self._learning.cloud
+        expected_s = cloud.launch_s.mean + cloud.init_s.mean
+        limit_s = (LEAST_READY_S + READY_PATIENCE * expected_s) * 2.0 ** min(self._late, 6)
+        self._timers[name] = self._clock.call_at(self._clock.now() + limit_s, lambda: self._too_late(name, limit_s))
+
+    def _too_late(self, name: str, limit_s: float) -> None:
+        node = self._requested.get(name)
+        if node is None:
+            return
+        self._late += 1
+        self._failures += 1
+        self._journal.warn(f"node {name} was not usable after {limit_s:.0f} s; it is given back and replaced")
+        self.release([name], f"not usable after {limit_s:.0f} s")
+        self.refill()
+
+    def _give_back(self, names: Sequence[str], attempt: int) -> None:
+        try:
+            self._provider.release(names)
+        except NoAnswer:
+            # Leaving the ``with`` block sees to what is never answered.
+            if attempt < _ATTEMPTS:
+                when_s = self._clock.now() + 2.0**attempt
+                self._clock.call_at(when_s, lambda: self._give_back(names, attempt + 1))
+
+    def _ago(self, notice: NodeNotice) -> float:
+        """When it happened, in seconds of the run; the last that is known of a node where nobody can tell."""
+        if math.isinf(notice.ago_s):
+            node = self._journal.state.nodes[notice.node]
+            times = (node.requested_s, node.running_s, node.ready_s)
+            return max(time for time in times if time is not None)
+        return max(0.0, self._journal.t_s - notice.ago_s)
 
     def _forget(self, name: str) -> None:
         self._usable.pop(name, None)
         self._requested.pop(name, None)
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+
+def persist(call: Callable[[], None], wait: Callable[[float], None]) -> None:
+    """Repeat a call, with pauses in between, until it is answered. Raises `NoAnswer` when it never is."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return call()
+        except NoAnswer:
+            if attempt + 1 == _ATTEMPTS:
+                raise
+            wait(2.0**attempt)

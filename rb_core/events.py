@@ -36,7 +36,9 @@ class RunEnding(StrEnum):
     FAILED = "failed"
     """An error ended it; the reason is in the event."""
     INTERRUPTED = "interrupted"
-    """Its user stopped it."""
+    """Its user stopped it; it can be resumed."""
+    DEADLINE = "deadline"
+    """Its time was up, and it had been told to stop then; it can be resumed with more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class RunStarted(Event):
         seed: seed of the sampling and of the training.
         target: what is trained, in words.
         environment: versions and machine, for repeating it.
+        clock: what the run's clock counts from, see `Clock.origin`.
+        clock_s: what it read when the run started.
     """
 
     run: str
@@ -62,7 +66,51 @@ class RunStarted(Event):
     seed: int
     target: str
     environment: Mapping[str, str]
+    clock: str = ""
+    clock_s: float = 0.0
     schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResumed(Event):
+    """Another process goes on with a run whose process was killed, or which ended before its work was done.
+
+    Attributes:
+        problem: as in `RunStarted`; its objective may be another one.
+        environment: as in `RunStarted`.
+        clock: as in `RunStarted`.
+        clock_s: what it read at this event.
+    """
+
+    problem: Mapping[str, Any]
+    environment: Mapping[str, str]
+    clock: str
+    clock_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replanned(Event):
+    """The rest of a lane's work is allocated anew.
+
+    Attributes:
+        chain: the lane's current chain.
+        stage: its current stage, or the one about to begin: the first that the new allocations are for.
+        plan: all allocations from there on, as `AllocationPlan.record` of the stages that are left.
+        reason: why, in words.
+        jct_s: end of the run that is expected now, in its seconds.
+        cost_usd: bill of the run that is expected now.
+        before_jct_s: what is expected without the change.
+        before_cost_usd: what is expected without the change.
+    """
+
+    chain: int
+    stage: int
+    plan: Mapping[str, Any]
+    reason: str
+    jct_s: float
+    cost_usd: float
+    before_jct_s: float
+    before_cost_usd: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +136,11 @@ class StageStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRequested(Event):
-    """Written before the provider is asked: the intent to hold one node more."""
+    """Written before the provider is asked: the intent to hold one node more, first of all for that stage."""
 
     node: str
     chain: int
+    stage: int
     instance_type: str
     slots: int
     usd_per_hour: float
@@ -99,9 +148,10 @@ class NodeRequested(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRunning(Event):
-    """The node runs; from here on it is billed."""
+    """The node runs, and is billed since `since_s` of the run."""
 
     node: str
+    since_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,11 +170,21 @@ class NodeReleased(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeLost(Event):
-    """The node, or the request for it, failed by itself."""
+class NodeLeaving(Event):
+    """The provider will take the node away in `in_s`; its trials save and go elsewhere."""
 
     node: str
     reason: str
+    in_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLost(Event):
+    """The node, or the request for it, failed by itself; it was billed until `until_s` of the run."""
+
+    node: str
+    reason: str
+    until_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,11 +229,30 @@ class TrialSaved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialPaused(Event):
-    """The trial ended its stage: its processes are gone and its slots are free."""
+    """The trial ended its stage: its processes are gone and its slots are free.
+
+    Attributes:
+        iteration_s: mean time of the iterations of its last start, None where it told of none.
+    """
 
     trial: int
     stage: int
     iterations: int
+    iteration_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialInterrupted(Event):
+    """The trial's processes are gone before the stage's end; it goes on from its last checkpoint.
+
+    Attributes:
+        iteration_s: as in `TrialPaused`.
+    """
+
+    trial: int
+    stage: int
+    cause: str
+    iteration_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +273,15 @@ class StageEnded(Event):
     stage: int
     survivors: tuple[int, ...]
     stopped: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointLost(Event):
+    """A checkpoint cannot be read: the trial goes on from an earlier one, or from the start."""
+
+    trial: int
+    checkpoint: str
+    cause: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,8 +308,8 @@ class RunEnded(Event):
 
 
 EVENTS: tuple[type[Event], ...] = (
-    RunStarted, TrialCreated, StageStarted, NodeRequested, NodeRunning, NodeReady, NodeReleased, NodeLost,
-    TrialStarted, TrialReady, TrialReported, TrialSaved, TrialPaused, TrialFailed, StageEnded,
-    CheckpointDeleted, Warned, RunEnded,
+    RunStarted, RunResumed, TrialCreated, StageStarted, Replanned, NodeRequested, NodeRunning, NodeReady,
+    NodeLeaving, NodeReleased, NodeLost, TrialStarted, TrialReady, TrialReported, TrialSaved, TrialPaused,
+    TrialInterrupted, TrialFailed, StageEnded, CheckpointLost, CheckpointDeleted, Warned, RunEnded,
 )  # fmt: skip
 """Every kind of event, in the order in which they appear in a life."""

@@ -21,14 +21,31 @@ _logger = logging.getLogger(__name__)
 class Journal:
     """Stamps events, writes them to the log, folds them into the state and tells the observers."""
 
-    def __init__(self, log: Log, clock: Clock, observers: Sequence[Observer] = ()) -> None:
-        self.state = RunState()
+    def __init__(
+        self,
+        log: Log,
+        clock: Clock,
+        observers: Sequence[Observer] = (),
+        *,
+        state: RunState | None = None,
+        t_s: float = 0.0,
+    ) -> None:
+        """A journal of a run that begins, or goes on.
+
+        Args:
+            log: where events are written.
+            clock: the time.
+            observers: told each event.
+            state: what the log holds already; None where it is empty.
+            t_s: seconds since the run started.
+        """
+        self.state = RunState() if state is None else state
         self._log = log
         self._clock = clock
-        self._origin_s = clock.now()
+        self._origin_s = clock.now() - t_s
         self._observers = tuple(observers)
         self._broken: set[int] = set()
-        self._warned: set[str] = set()
+        self._warned: set[str] = set(self.state.warnings)
 
     @property
     def t_s(self) -> float:

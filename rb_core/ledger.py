@@ -63,6 +63,16 @@ def cost_usd(state: RunState, cloud: Cloud, at_s: float | None = None, *, commit
     return float(_Nodes(state, cloud, state.t_s if at_s is None else at_s, committed).billed_usd.sum())
 
 
+def released_usd(state: RunState, cloud: Cloud, *, lane: int) -> float:
+    """What a lane's bill is already settled for: nodes that were given back, and training that is billed by itself."""
+    if not state.nodes:
+        return 0.0
+    nodes = _Nodes(state, cloud, state.t_s, committed=False)
+    per_function = cloud.billing.mode is BillingMode.PER_FUNCTION
+    settled = [n.lane == lane and (per_function or n.released_s is not None) for n in state.nodes.values()]
+    return float(nodes.billed_usd[np.array(settled)].sum())
+
+
 def ledger(state: RunState, cloud: Cloud, at_s: float | None = None) -> Ledger:
     """The bill if every node were given back at `at_s`, and how it falls to the stages.
 

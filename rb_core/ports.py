@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,19 +26,36 @@ class Notice:
     """Base of everything that an inbox carries."""
 
 
+class NodeNews(StrEnum):
+    """What can happen to a requested node."""
+
+    RUNNING = "running"
+    """It runs, and is billed from now on."""
+    READY = "ready"
+    """It has joined and can hold trials."""
+    LEAVING = "leaving"
+    """It will be taken away soon; what is on it can still save."""
+    LOST = "lost"
+    """It, or the request for it, is gone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeNotice(Notice):
     """What a provider has to say of one node.
 
     Attributes:
         node: the name that the engine gave it.
-        kind: ``running`` (billed from now on), ``ready`` (can hold trials) or ``lost``.
-        reason: why it was lost.
+        kind: what happened.
+        reason: why it leaves or is lost.
+        ago_s: how long ago it happened, where the provider could not say so at once; `inf` where it cannot tell.
+        in_s: of a leaving node, how long it stays.
     """
 
     node: str
-    kind: str
+    kind: NodeNews
     reason: str = ""
+    ago_s: float = 0.0
+    in_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +113,10 @@ class Inbox(Protocol):
 class Clock(Protocol):
     """The one source of time. Timers run in the thread that waits on an inbox, never elsewhere."""
 
+    @property
+    def origin(self) -> str:
+        """Names what `now` counts from: readings under equal names compare, also between processes."""
+
     def now(self) -> float:
         """Seconds since an arbitrary origin; never goes backwards."""
 
@@ -128,7 +150,8 @@ class Provider(Protocol):
     """Rents and returns nodes. The engine chooses the names, so that every call can be repeated.
 
     Notices go into the inbox that the provider was made with, which is the engine's: a launched node becomes
-    ``running``, then ``ready``; or ``lost`` at any time. Each is said once; nothing is said of released nodes.
+    ``running``, then ``ready``; ``lost`` at any time, perhaps ``leaving`` before. Each is said once; nothing is said
+    of released nodes. A call may raise `NoAnswer` when it is not known whether it was obeyed; it can be repeated.
     """
 
     name: str
@@ -146,6 +169,13 @@ class Provider(Protocol):
 
         Raises:
             LaunchFailure: nothing was requested.
+        """
+
+    def adopt(self, nodes: Mapping[str, InstanceType], *, run: str) -> None:
+        """Take over nodes that an earlier process of the run requested, by name and type.
+
+        Notices follow that say how each one stands, with how long ago that was: ``running`` and ``ready`` as after a
+        launch, or ``lost``, after ``running`` where it is known that it ran. Idempotent; returns at once.
         """
 
     def slots(self, name: str) -> Sequence[Slot]:

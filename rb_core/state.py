@@ -106,6 +106,7 @@ class NodeState:
         released_s: when it was given back, or lost.
         released_in: index in `RunState.stages` of the stage at whose end, or in which, it was released.
         lost: why it was lost, empty otherwise.
+        leaving: whether its provider has said that it will take it away.
         trained_s: node-seconds of training on it (duration times the share of its slots) that are over.
     """
 
@@ -121,6 +122,7 @@ class NodeState:
     released_s: float | None = None
     released_in: int | None = None
     lost: str = ""
+    leaving: bool = False
     trained_s: float = 0.0
 
 
@@ -193,6 +195,8 @@ class RunState:
         stages: in the order in which they began.
         current: index in `stages` of each lane's current or last stage.
         training: what trains now, by trial.
+        replans: changes of the plan.
+        resumed: how often the run was resumed.
         warnings: all warnings.
         ending: how the run ended, None before.
         reason: why, where it did not end well.
@@ -210,17 +214,22 @@ class RunState:
     stages: list[StageState] = field(default_factory=list)
     current: dict[int, int] = field(default_factory=dict)
     training: dict[int, Training] = field(default_factory=dict)
+    replans: list[events.Replanned] = field(default_factory=list)
+    resumed: int = 0
     warnings: list[str] = field(default_factory=list)
     ending: RunEnding | None = None
     reason: str = ""
 
     @property
+    def began_s(self) -> float:
+        """When the first node was requested; 0 before one was."""
+        return next(iter(self.nodes.values())).requested_s if self.nodes else 0.0
+
+    @property
     def jct_s(self) -> float:
         """From the first node request to the end of the last stage that ended; 0 before one has."""
         ends = [stage.end_s for stage in self.stages if stage.end_s is not None]
-        if not ends or not self.nodes:
-            return 0.0
-        return max(ends) - next(iter(self.nodes.values())).requested_s
+        return max(ends) - self.began_s if ends and self.nodes else 0.0
 
     def best(self) -> TrialState | None:
         """The finished trial with the best last score, of equals the lower number.
@@ -248,6 +257,7 @@ def apply(state: RunState, event: Event) -> RunState:
     Raises:
         KeyError: the event speaks of a trial or node that no earlier event introduced.
     """
+    before_s = state.t_s
     state.t_s = max(state.t_s, event.t_s)
     match event:
         case events.TrialReported():
@@ -256,7 +266,7 @@ def apply(state: RunState, event: Event) -> RunState:
             pass
         case events.TrialSaved():
             _saved(state.trials[event.trial], event)
-        case events.CheckpointDeleted():
+        case events.CheckpointDeleted() | events.CheckpointLost():
             trial = state.trials[event.trial]
             trial.checkpoints = [c for c in trial.checkpoints if c.path != event.checkpoint]
         case events.TrialStarted():
@@ -265,6 +275,9 @@ def apply(state: RunState, event: Event) -> RunState:
             _stop_training(state, event.trial, event.t_s)
             trial = state.trials[event.trial]
             trial.phase, trial.iterations = TrialPhase.PAUSED, event.iterations
+        case events.TrialInterrupted():
+            _stop_training(state, event.trial, event.t_s)
+            state.trials[event.trial].phase = TrialPhase.WAITING
         case events.TrialFailed():
             _stop_training(state, event.trial, event.t_s)
             trial = state.trials[event.trial]
@@ -273,9 +286,11 @@ def apply(state: RunState, event: Event) -> RunState:
             _requested(state, event)
         case events.NodeRunning():
             node = state.nodes[event.node]
-            node.running_s, node.running_in = event.t_s, state.current.get(node.lane)
+            node.running_s, node.running_in = event.since_s, state.current.get(node.lane)
         case events.NodeReady():
             state.nodes[event.node].ready_s = event.t_s
+        case events.NodeLeaving():
+            state.nodes[event.node].leaving = True
         case events.NodeReleased():
             # An interrupt may come before the request is written, and the release is written in any case.
             if event.node in state.nodes:
@@ -290,14 +305,17 @@ def apply(state: RunState, event: Event) -> RunState:
             state.trials[event.trial] = TrialState(trial=event.trial, chain=event.chain, config=event.config)
         case events.Warned():
             state.warnings.append(event.text)
+        case events.Replanned():
+            _replanned(state, event)
+        case events.RunResumed():
+            _resumed(state, before_s)
         case events.RunStarted():
             state.run, state.metric, state.mode = event.run, event.metric, event.mode
             state.parallel = event.plan.get("order") == "parallel"
             chains = event.plan.get("chains", [event.plan])
             state.stage_counts = tuple(len(chain["stages"]) for chain in chains)
         case events.RunEnded():
-            for number in list(state.training):
-                _stop_training(state, number, event.t_s)
+            _end_training(state, event.t_s)
             state.ending, state.reason = event.ending, event.reason
     return state
 
@@ -340,11 +358,18 @@ def _stop_training(state: RunState, trial: int, t_s: float) -> None:
     training = state.training.pop(trial, None)
     if training is None:
         return
-    slot_s = (t_s - training.start_s) * training.slots
+    slot_s = max(0.0, t_s - training.start_s) * training.slots
     state.stages[training.stage].trained_slot_s += slot_s
     for name in training.nodes:
         node = state.nodes[name]
         node.trained_s += slot_s / len(training.nodes) / node.slots
+
+
+def _end_training(state: RunState, t_s: float) -> None:
+    """The processes of all trials are gone."""
+    for number in list(state.training):
+        _stop_training(state, number, t_s)
+        state.trials[number].phase = TrialPhase.WAITING
 
 
 def _requested(state: RunState, event: events.NodeRequested) -> None:
@@ -364,6 +389,9 @@ def _requested(state: RunState, event: events.NodeRequested) -> None:
 
 def _released(state: RunState, node: NodeState, t_s: float) -> None:
     if node.node not in state.held:
+        # Given back once more: it had not been after all, as a resumed run found.
+        if node.released_s is not None and not node.lost:
+            node.released_s = max(node.released_s, t_s)
         return
     del state.held[node.node]
     node.released_s = t_s
@@ -379,9 +407,9 @@ def _lost(state: RunState, event: events.NodeLost) -> None:
     node = state.nodes[event.node]
     node.lost = event.reason or "lost"
     for number in [n for n, training in state.training.items() if event.node in training.nodes]:
-        _stop_training(state, number, event.t_s)
+        _stop_training(state, number, event.until_s)
         state.trials[number].phase = TrialPhase.WAITING
-    _released(state, node, event.t_s)
+    _released(state, node, event.until_s)
 
 
 def _stage_started(state: RunState, event: events.StageStarted) -> None:
@@ -411,6 +439,23 @@ def _stage_ended(state: RunState, event: events.StageEnded) -> None:
     if event.stage + 1 == state.stage_counts[event.chain]:
         for trial in event.survivors:
             state.trials[trial].phase = TrialPhase.FINISHED
+
+
+def _replanned(state: RunState, event: events.Replanned) -> None:
+    state.replans.append(event)
+    index = state.current.get(_lane(state, event.chain))
+    stage = None if index is None else state.stages[index]
+    if stage is not None and (stage.chain, stage.stage, stage.end_s) == (event.chain, event.stage, None):
+        first = event.plan.get("chains", [event.plan])[0]["stages"][0]
+        stage.instance_type, stage.nodes = first["instance_type"], first["nodes"]
+        stage.slots_per_trial = first["slots_per_trial"]
+
+
+def _resumed(state: RunState, before_s: float) -> None:
+    """What trained had ended with its process, at some time after the last event."""
+    _end_training(state, before_s)
+    state.resumed += 1
+    state.ending, state.reason = None, ""
 
 
 def _lane(state: RunState, chain: int) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from rb_core.events import SCHEMA
 from rb_core.hardware import Cloud
 from rb_core.measurement import MeasuredProfile
 from rb_core.placement import divides
-from rb_core.ports import Clock, Inbox, NodeNotice, Provider, Slot
+from rb_core.ports import Clock, Inbox, Launcher, NodeNews, NodeNotice, Provider, Slot
+from rb_core.profiler import profile
 from rb_core.target import Target
 from rb_plugins.config.profile import profile_table
+from rb_plugins.rundir import make_folder
 from rb_plugins.tuning import Measuring, Tuning
 
 MOST_CONFIGS = 8
@@ -112,9 +115,9 @@ def rented(
             notice = inbox.get()
             if notice is None:
                 raise LaunchFailure(f"{len(missing)} node(s) to profile on never became ready")
-            if isinstance(notice, NodeNotice) and notice.kind == "lost":
+            if isinstance(notice, NodeNotice) and notice.kind == NodeNews.LOST:
                 raise LaunchFailure(f"node {notice.node} was lost while profiling: {notice.reason}")
-            if isinstance(notice, NodeNotice) and notice.kind == "ready":
+            if isinstance(notice, NodeNotice) and notice.kind == NodeNews.READY:
                 missing.discard(notice.node)
         yield [slot for name in names for slot in provider.slots(name)]
     finally:
@@ -122,6 +125,45 @@ def rented(
         left = provider.owned(run)
         if left:
             raise LeakedNodes(left, "give them back by hand")
+
+
+def measure(
+    request: ProfileRequest, launcher: Launcher, clock: Clock, rent: Callable[[Inbox], Provider]
+) -> MeasuredProfile:
+    """Measure how a training function scales.
+
+    Args:
+        request: what and where.
+        launcher: of that function, entered.
+        clock: the time.
+        rent: makes the provider, which puts its notices into the inbox.
+
+    Raises:
+        RubberBandError: as `rb_plugins.session.Session.measure`.
+    """
+    inbox = clock.inbox()
+    widths = sizes(request.measuring, request.cloud)
+    if request.storage is not None:
+        make_folder(request.storage)
+    with (
+        closing(rent(inbox)) as provider,
+        rented(provider, request.cloud, clock, inbox, run=f"profile-{os.getpid()}", largest=max(widths)) as slots,
+    ):
+        try:
+            return profile(
+                launcher,
+                clock,
+                configs=request.configs,
+                slots=slots,
+                sizes=widths,
+                budget_s=request.measuring.budget_s,
+                folder=request.storage,
+                seed=request.seed,
+                max_iterations=request.max_iterations,
+                env=request.env,
+            )
+        except InvalidInput as error:
+            raise (error.under("profile") if error.key == "slots" else error) from None
 
 
 def measured_table(measured: MeasuredProfile, *, target: str, made: str) -> dict[str, Any]:

@@ -13,14 +13,14 @@ LAYERS = (
     # 0, values: frozen dataclasses and their checks
     "errors check spec hardware profile plan events plainjson",
     # 1, logic: from value to value; randomness is passed in
-    "bracket placement dag billing draws simulate expectation planners explain standing promise sizing space ernest "
-    "measurement steadiness training.sharding",
+    "bracket placement dag billing draws occupancy simulate moments expectation planners explain standing promise sizing space "
+    "ernest learning measurement steadiness training.sharding",
     # 2, ports: what the engine and the user's function see of each other and of the world
     "ports clock trial target training",
     # 3, doing: what remembers and decides
-    "eventlog journal state ledger budget cluster engine trial_timer profiler report breakdown testing",
-    # 4, edges: what touches processes, networks and SDKs
-    "launchers providers",
+    "eventlog lease journal state ledger budget cluster engine trial_timer profiler report breakdown testing",
+    # 4, edges: what touches processes, networks and SDKs, and what is simulated in their place
+    "launchers providers sim",
 )
 """Modules of rb_core by layer, the lowest first; the name of a package stands for all in it."""
 

@@ -43,6 +43,11 @@ class Places:
             part = tuple(slots[number * width : (number + 1) * width])
             self._free.append(Place(nodes=(node,), slots=part))
 
+    @property
+    def free(self) -> int:
+        """How many places are free."""
+        return len(self._free)
+
     def take(self) -> Place | None:
         """The place that has been free longest, None while there is none."""
         return self._free.popleft() if self._free else None

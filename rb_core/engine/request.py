@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from rb_core.check import non_empty, non_negative, one_of, positive, positive_int
 from rb_core.errors import InvalidInput
 from rb_core.plainjson import plain
-from rb_core.plan import AllocationPlan, ChainOrder, Problem
+from rb_core.plan import AllocationPlan, Problem
+
+LEAST_PATIENCE_S = 60.0
+"""Silence of a trial that is borne in any case."""
+
+
+class OnDeadline(StrEnum):
+    """What happens when the deadline has come and work is left."""
+
+    FINISH = "finish"
+    """The rest is run as cheaply as possible, and the miss is reported."""
+    STOP = "stop"
+    """Every trial saves and ends, everything is given back, and the best so far is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +45,15 @@ class RunRequest:
         environment: versions and machine, for repeating the run.
         env: variables for every rank.
         checkpoint_every_s: longest time between two checkpoints within a stage.
-        stall_s: a trial that says nothing for so long is killed and counts as failed; None waits for ever.
+        patience: a trial that says nothing for `LEAST_PATIENCE_S` and so many times its longest expected step hangs,
+            and is killed; None waits for ever.
         sync_s: length of the barrier after a stage, for rehearsals; a real one takes what it takes.
         max_usd: hard limit of the bill; None for no limit.
-        max_losses: nodes that may be lost before the run fails.
+        max_losses: nodes that may be lost in a row, without any progress in between, before the run fails.
+        retries: how often a trial may be started again in a stage after it hung or its processes were killed. Starts
+            after the loss of a node, or of a checkpoint, do not count.
+        on_deadline: what happens when the objective's deadline has come.
+        replan: whether the rest is planned anew at barriers and on faults.
         hopeless_after: the run fails when so many trials have failed alike and none has succeeded.
         grace_s: how long an interrupted trial may take to save.
     """
@@ -54,10 +72,13 @@ class RunRequest:
     environment: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     checkpoint_every_s: float = 600.0
-    stall_s: float | None = None
+    patience: float | None = None
     sync_s: float = 0.0
     max_usd: float | None = None
-    max_losses: int = 3
+    max_losses: int = 10
+    retries: int = 1
+    on_deadline: OnDeadline = OnDeadline.FINISH
+    replan: bool = False
     hopeless_after: int = 3
     grace_s: float = 10.0
 
@@ -71,35 +92,13 @@ class RunRequest:
                 f"must be one for each of the {self.problem.experiment.trials} trials, got {len(self.configs)}",
             )
         positive("checkpoint_every_s", self.checkpoint_every_s)
-        if self.stall_s is not None:
-            positive("stall_s", self.stall_s)
+        if self.patience is not None:
+            positive("patience", self.patience)
         if self.max_usd is not None:
             positive("max_usd", self.max_usd)
         positive_int("hopeless_after", self.hopeless_after)
-        for key in ("sync_s", "max_losses", "grace_s"):
+        for key in ("sync_s", "max_losses", "retries", "grace_s"):
             non_negative(key, getattr(self, key))
-
-    @property
-    def plan_record(self) -> dict[str, Any]:
-        """The plan as in the plan file's JSON."""
-        chains = [
-            {
-                "stages": [
-                    {
-                        "trials": stage.trials,
-                        "iterations": stage.iterations,
-                        "instance_type": allocation.instance_type,
-                        "nodes": allocation.nodes,
-                        "slots_per_trial": allocation.slots_per_trial,
-                    }
-                    for stage, allocation in zip(stages, allocations, strict=True)
-                ]
-            }
-            for stages, allocations in zip(self.problem.experiment.chains, self.plan.chains, strict=True)
-        ]
-        if len(chains) == 1:
-            return chains[0]
-        return {"chains": chains, "order": ChainOrder(self.plan.order).value}
 
     @property
     def plain_record(self) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rb_core.engine.places import Place
-from rb_core.engine.request import RunRequest
+from rb_core.engine.request import LEAST_PATIENCE_S, RunRequest
 from rb_core.engine.retention import superseded
-from rb_core.errors import TrialFailure, UnusableCheckpoint
+from rb_core.errors import FailureKind, TrialFailure, UnusableCheckpoint
 from rb_core.events import CheckpointDeleted, TrialReady, TrialReported, TrialSaved, TrialStarted
 from rb_core.journal import Journal
+from rb_core.learning import Learning
 from rb_core.ports import Clock, Inbox, Launcher, Timer, TrialHandle, TrialRun
 from rb_core.trial import ConfigRead, Iterated, Message, Ready, Remark, Reported, Saved
 
@@ -33,6 +34,7 @@ class Setting:
         inbox: where notices arrive.
         remove: removes checkpoints.
         on_message: answers messages that the engine does not know.
+        learning: what has been measured so far.
     """
 
     request: RunRequest
@@ -42,12 +44,23 @@ class Setting:
     inbox: Inbox
     remove: Remove
     on_message: OnMessage | None
+    learning: Learning
 
 
 class RunningTrial:
-    """One start of one trial, from its launch until all its processes are gone."""
+    """One start of one trial, from its launch until all its processes are gone.
 
-    def __init__(self, setting: Setting, run: TrialRun, place: Place, *, chain: int, stage_from: int) -> None:
+    Attributes:
+        run: what was started.
+        place: where.
+        iterations: iterations in total that it has said are done.
+        read_keys: what it read of its configuration; None when it has not said so.
+        interrupted: why it is to end before its stage does, through no fault of its own; empty otherwise.
+    """
+
+    def __init__(
+        self, setting: Setting, run: TrialRun, place: Place, *, chain: int, stage_from: int, slow: float
+    ) -> None:
         """Start the trial.
 
         Args:
@@ -56,6 +69,7 @@ class RunningTrial:
             place: where.
             chain: the trial's chain.
             stage_from: iterations in total with which its stage begins; a retried start may be further.
+            slow: what the place multiplies an iteration by.
 
         Raises:
             LaunchFailure: no process could be started.
@@ -65,9 +79,12 @@ class RunningTrial:
         self.place = place
         self.iterations = run.from_iteration
         self.read_keys: frozenset[str] | None = None
-        self.on_lost_node = False
+        self.interrupted = ""
         self._setting = setting
         self._stage_from = stage_from
+        self._slow = slow
+        self._measured = 0
+        self._measured_s = 0.0
         self._ready = False
         self._stalled = False
         self._stall: Timer | None = None
@@ -81,8 +98,21 @@ class RunningTrial:
             from_iteration=run.from_iteration,
         )
         self.handle: TrialHandle = setting.launcher.start(run, setting.inbox)
-        self._heard_s = setting.clock.now()
+        self._began_s = self._heard_s = setting.clock.now()
         self._watch()
+
+    @property
+    def iteration_s(self) -> float | None:
+        """Mean time of the iterations of this start; None before the first one is over."""
+        return self._measured_s / self._measured if self._measured else None
+
+    def interrupt(self, cause: str, grace_s: float | None = None) -> None:
+        """End it for a reason that is not its own: at once, or after it has saved where a grace is given."""
+        self.interrupted = cause
+        if grace_s is None:
+            self.handle.kill()
+        else:
+            self.handle.stop(grace_s)
 
     def told(self, rank: int, message: Message) -> None:
         """Take a message of one rank. What every rank says alike is taken from rank 0."""
@@ -90,10 +120,11 @@ class RunningTrial:
         journal, trial = self._setting.journal, self.run.trial
         match message:
             case Iterated():
-                self.iterations = max(self.iterations, message.iterations)
+                self._iterated(message)
             case Ready():
                 if not self._ready:
                     self._ready = True
+                    self._setting.learning.started(self._heard_s - self._began_s)
                     journal.write(TrialReady, trial=trial, restore_s=message.restore_s)
             case Reported():
                 if rank == 0:
@@ -120,7 +151,8 @@ class RunningTrial:
         """
         run, request = self.run, self._setting.request
         if self._stalled:
-            return self._failure(f"made no progress for {request.stall_s:g} s: does it hang?", failure)
+            cause = f"made no progress for {self._limit_s():.0f} s: does it hang?"
+            return self._failure(cause, failure, kind=FailureKind.HUNG)
         if failure is not None:
             return failure
         if self.iterations < run.to_iteration:
@@ -135,6 +167,17 @@ class RunningTrial:
                 "call trial.report(score) in every iteration"
             )
         return None
+
+    def _iterated(self, message: Iterated) -> None:
+        new = message.iterations - self.iterations
+        if new <= 0:
+            return
+        self.iterations = message.iterations
+        self._measured += new
+        self._measured_s += new * message.seconds
+        self._setting.learning.iterated(
+            self.run.trial, len(self.run.slots), self._slow, iterations=new, seconds=new * message.seconds
+        )
 
     def _saved(self, message: Saved) -> None:
         setting, trial = self._setting, self.run.trial
@@ -157,23 +200,31 @@ class RunningTrial:
                 self.handle.send(rank, reply)
 
     def _watch(self) -> None:
-        stall_s = self._setting.request.stall_s
-        if stall_s is not None:
-            self._stall = self._setting.clock.call_at(self._heard_s + stall_s, self._look)
+        if self._setting.request.patience is not None:
+            self._stall = self._setting.clock.call_at(self._heard_s + self._limit_s(), self._look)
 
     def _look(self) -> None:
-        stall_s = self._setting.request.stall_s
-        if stall_s is not None and self._setting.clock.now() < self._heard_s + stall_s:
+        if self._setting.clock.now() < self._heard_s + self._limit_s():
             self._watch()
         else:
             self._stalled = True
             self.handle.kill()
 
-    def _failure(self, cause: str, seen: TrialFailure | None = None) -> TrialFailure:
+    def _limit_s(self) -> float:
+        """The longest silence that is borne, by what has been measured of its steps."""
+        profile = self._setting.learning.profile
+        iteration_s = self._slow * profile.iteration_s[len(self.run.slots)].mean
+        longest_s = max(profile.start_s.mean, iteration_s, profile.save_s.mean)
+        return LEAST_PATIENCE_S + (self._setting.request.patience or 0.0) * longest_s
+
+    def _failure(
+        self, cause: str, seen: TrialFailure | None = None, kind: FailureKind = FailureKind.RAISED
+    ) -> TrialFailure:
         return TrialFailure(
             trial=self.run.trial,
             rank=0,
             cause=cause,
+            kind=kind,
             traceback=seen.traceback if seen else "",
             output_tail=seen.output_tail if seen else (),
         )
@@ -182,6 +233,11 @@ class RunningTrial:
 def remove(setting: Setting, trial: int, path: str) -> None:
     """Remove a checkpoint that is no longer needed; where that fails, a warning says so."""
     setting.journal.write(CheckpointDeleted, trial=trial, checkpoint=path)
+    erase(setting, path)
+
+
+def erase(setting: Setting, path: str) -> None:
+    """Remove a checkpoint of which the log says so; where that fails, a warning says so."""
     try:
         setting.remove(path)
     except UnusableCheckpoint as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rb_core.errors import InvalidInput, LaunchFailure
 from rb_core.hardware import Cloud, InstanceType
-from rb_core.ports import Clock, Inbox, NodeNotice, Slot, Timer
+from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Slot, Timer
 from rb_core.providers.machine import devices
 
 
@@ -85,6 +86,13 @@ class LocalProvider:
             self._nodes[name] = _LocalNode(run=run, places=places)
             self._arrange(name, self._clock.now() + self._launch_s)
 
+    def adopt(self, nodes: Mapping[str, InstanceType], *, run: str) -> None:
+        """Say of each node whether it is still held: what another process held went with it, at an unknown time."""
+        for name in nodes:
+            if name not in self._nodes:
+                lost = "it ended with the process that held it"
+                self._inbox.put(NodeNotice(node=name, kind=NodeNews.LOST, reason=lost, ago_s=math.inf))
+
     def slots(self, name: str) -> Sequence[Slot]:
         """The slots of a ready node, in order. Raises KeyError for a name that is not held, or not ready."""
         node = self._nodes[name]
@@ -115,12 +123,12 @@ class LocalProvider:
         node = self._nodes[name]
 
         def run() -> None:
-            self._inbox.put(NodeNotice(node=name, kind="running"))
+            self._inbox.put(NodeNotice(node=name, kind=NodeNews.RUNNING))
             node.timers.append(self._clock.call_at(running_s + self._init_s, join))
 
         def join() -> None:
             node.ready = True
-            self._inbox.put(NodeNotice(node=name, kind="ready"))
+            self._inbox.put(NodeNotice(node=name, kind=NodeNews.READY))
 
         node.timers.append(self._clock.call_at(running_s, run))
 

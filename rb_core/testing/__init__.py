@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from rb_core.clock import ManualClock
 from rb_core.hardware import InstanceType
-from rb_core.ports import Clock, Inbox, NodeNotice, Provider
+from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Provider
 from rb_core.testing.fakes import FakeHandle, FakeLauncher, FakeNode, FakeProvider, FakeTraining
 from rb_core.testing.launching_contract import LauncherContract
 
@@ -125,6 +125,26 @@ class ProviderContract(ABC):
         provider.launch(["n3", "n4", "n5"], self.instance_type, run="r")
         list(_kinds(inbox, ["n3", "n4", "n5"]))
         assert len(provider.slots("n5")) == self.instance_type.slots
+        self._close(provider)
+
+    def test_a_node_that_is_taken_over_but_not_there_is_lost(self) -> None:
+        """What an earlier process requested may be gone, or never have been heard of."""
+        provider, inbox = self._made()
+        provider.adopt({"n0": self.instance_type}, run="r")
+        notice = inbox.get()
+        assert isinstance(notice, NodeNotice)
+        assert (notice.node, notice.kind) == ("n0", NodeNews.LOST)
+        self._close(provider)
+
+    def test_taking_nodes_over_changes_nothing(self) -> None:
+        """Adopting is idempotent, and what is held stays held."""
+        provider, inbox = self._made()
+        provider.launch(["n0", "n1"], self.instance_type, run="r")
+        list(_kinds(inbox, ["n0", "n1"]))
+        for _ in range(2):
+            provider.adopt({"n0": self.instance_type, "n1": self.instance_type}, run="r")
+        assert sorted(provider.owned("r")) == ["n0", "n1"]
+        assert len(provider.slots("n0")) == self.instance_type.slots
         self._close(provider)
 
     def test_closing_is_idempotent(self) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
-from rb_core.errors import LaunchFailure, TrialFailure
+from rb_core.errors import FailureKind, LaunchFailure, NoAnswer, TrialFailure
 from rb_core.hardware import Cloud, InstanceType
-from rb_core.ports import Clock, Inbox, NodeNotice, Slot, Timer, TrialExit, TrialNotice, TrialRun
+from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Slot, Timer, TrialExit, TrialNotice, TrialRun
 from rb_core.trial import ConfigRead, Iterated, Message, Ready, Reported, Saved, Stop
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,6 +32,26 @@ class FakeNode:
     timers: list[Timer] = field(default_factory=list)
 
 
+def _perhaps_unanswered(
+    call: Callable[Concatenate[FakeProvider, _P], _R],
+) -> Callable[Concatenate[FakeProvider, _P], _R]:
+    """Let the provider lose some of these calls, or its answers to them."""
+    name = call.__name__
+
+    @wraps(call)
+    def made(self: FakeProvider, /, *args: _P.args, **named: _P.kwargs) -> _R:
+        if self.unheard[name] > 0:
+            self.unheard[name] -= 1
+            raise NoAnswer(f"{name}: no connection")
+        answer = call(self, *args, **named)
+        if self.unanswered[name] > 0:
+            self.unanswered[name] -= 1
+            raise NoAnswer(f"{name}: connection lost")
+        return answer
+
+    return made
+
+
 class FakeProvider:
     """Any number of nodes on a clock, with constant latencies and books of its own.
 
@@ -34,9 +60,13 @@ class FakeProvider:
         init_s: from running to ready, of the nodes that begin to run from now on.
         books: every node that was ever requested, by name.
         most_held: the largest number held at one time.
-        refuse: when not empty, the next launch fails with this text.
+        refuse: when not empty, the next `refusals` launches fail with this text.
+        refusals: how many launches fail yet, counted down.
+        unheard: calls that end with `NoAnswer` and are not obeyed, by their name, counted down.
+        unanswered: calls that are obeyed and end with `NoAnswer` all the same, by their name, counted down.
         deaf: releases to ignore, counted down; for leaks.
         on_release: called with the names before each release, to let a test break it.
+        inbox: where notices go. A resumed run brings another one, which hears of the nodes that it adopts or launches.
     """
 
     name = "fake"
@@ -45,26 +75,41 @@ class FakeProvider:
         self.books: dict[str, FakeNode] = {}
         self.most_held = 0
         self.refuse = ""
+        self.refusals = 1
+        self.unheard: Counter[str] = Counter()
+        self.unanswered: Counter[str] = Counter()
         self.deaf = 0
         self.on_release: Callable[[Sequence[str]], None] | None = None
         self._held: set[str] = set()
         self._clock = clock
+        self._known: set[str] = set()
         self._inbox = inbox
         self.launch_s = launch_s
         self.init_s = init_s
 
+    @property
+    def inbox(self) -> Inbox:
+        """Where notices go."""
+        return self._inbox
+
+    @inbox.setter
+    def inbox(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._known.clear()
+
     def check(self, cloud: Cloud) -> None:
         """Serves every cloud."""
 
+    @_perhaps_unanswered
     def launch(self, names: Sequence[str], instance_type: InstanceType, *, run: str) -> None:
-        """Request nodes; refuses when it was told to."""
-        if self.refuse:
-            text, self.refuse = self.refuse, ""
-            raise LaunchFailure(text)
+        """Request nodes; refuses new ones when it was told to."""
+        new = [name for name in dict.fromkeys(names) if name not in self.books]
+        if new and self.refuse and self.refusals > 0:
+            self.refusals -= 1
+            raise LaunchFailure(self.refuse)
         now_s = self._clock.now()
-        for name in names:
-            if name in self.books:
-                continue
+        self._known.update(names)
+        for name in new:
             node = FakeNode(name=name, instance_type=instance_type, run=run, requested_s=now_s)
             self.books[name] = node
             self._held.add(name)
@@ -72,6 +117,27 @@ class FakeProvider:
             node.timers.append(self._clock.call_at(running_s, partial(self._runs, node)))
         self.most_held = max(self.most_held, len(self._held))
 
+    @_perhaps_unanswered
+    def adopt(self, nodes: Mapping[str, InstanceType], *, run: str) -> None:
+        """Say what the books say of these nodes."""
+        now_s = self._clock.now()
+        self._known.update(nodes)
+        for name in nodes:
+            node = self.books.get(name)
+            if node is None:
+                self._say(name, NodeNews.LOST, reason="never requested", ago_s=math.inf)
+                continue
+            ready_s = node.ready_s if name in self._held else None
+            for kind, at_s in (
+                (NodeNews.RUNNING, node.running_s),
+                (NodeNews.READY, ready_s),
+                (NodeNews.LOST, node.released_s),
+            ):
+                if at_s is not None:
+                    reason = "gone" if kind is NodeNews.LOST else ""
+                    self._say(name, kind, reason=reason, ago_s=now_s - at_s)
+
+    @_perhaps_unanswered
     def slots(self, name: str) -> Sequence[Slot]:
         """The slots of a ready node."""
         node = self.books[name]
@@ -79,6 +145,7 @@ class FakeProvider:
             raise KeyError(name)
         return tuple(Slot(node=name, index=index) for index in range(node.instance_type.slots))
 
+    @_perhaps_unanswered
     def release(self, names: Sequence[str]) -> None:
         """Give nodes back."""
         if self.on_release is not None:
@@ -90,6 +157,7 @@ class FakeProvider:
             if name in self._held:
                 self._end(self.books[name])
 
+    @_perhaps_unanswered
     def owned(self, run: str) -> Sequence[str]:
         """Names of all held nodes of the run."""
         return tuple(name for name, node in self.books.items() if name in self._held and node.run == run)
@@ -101,16 +169,24 @@ class FakeProvider:
         """Take a held node away, now."""
         if name in self._held:
             self._end(self.books[name])
-            self._inbox.put(NodeNotice(node=name, kind="lost", reason=reason))
+            self._say(name, NodeNews.LOST, reason=reason)
+
+    def warn(self, name: str, in_s: float, reason: str = "reclaimed") -> None:
+        """Say that a held node will be taken away."""
+        self._say(name, NodeNews.LEAVING, reason=reason, in_s=in_s)
+
+    def _say(self, name: str, kind: NodeNews, *, reason: str = "", ago_s: float = 0.0, in_s: float = 0.0) -> None:
+        if name in self._known:
+            self._inbox.put(NodeNotice(node=name, kind=kind, reason=reason, ago_s=ago_s, in_s=in_s))
 
     def _runs(self, node: FakeNode) -> None:
         node.running_s = self._clock.now()
-        self._inbox.put(NodeNotice(node=node.name, kind="running"))
+        self._say(node.name, NodeNews.RUNNING)
         node.timers.append(self._clock.call_at(node.running_s + self.init_s, partial(self._joins, node)))
 
     def _joins(self, node: FakeNode) -> None:
         node.ready_s = self._clock.now()
-        self._inbox.put(NodeNotice(node=node.name, kind="ready"))
+        self._say(node.name, NodeNews.READY)
 
     def _end(self, node: FakeNode) -> None:
         for timer in node.timers:
@@ -145,8 +221,10 @@ class FakeTraining:
         save_s: from the last iteration to the exit.
         score: score of a trial after so many iterations; None reports nothing.
         failure: cause with which a start fails after its start-up; empty for a sound one.
+        failure_kind: in which way it fails then.
         hangs: whether a start says nothing and never ends.
         every_iteration: report and tell of every iteration; else of the last one of each start alone.
+        save_every: iterations between two checkpoints within a stage, where it tells of every one; 0 for none.
     """
 
     start_s: float = 0.0
@@ -154,8 +232,10 @@ class FakeTraining:
     save_s: float = 0.0
     score: Callable[[int, int], float | None] = _by_number
     failure: Callable[[TrialRun], str] = _sound
+    failure_kind: FailureKind = FailureKind.RAISED
     hangs: Callable[[TrialRun], bool] = _talks
     every_iteration: bool = False
+    save_every: int = 0
 
 
 class FakeLauncher:
@@ -215,6 +295,7 @@ class FakeHandle:
         self._training = training
         self._launcher = launcher
         self._began_s = clock.now()
+        self._saved = run.from_iteration
         self._timer: Timer | None = None
 
     def begin(self) -> None:
@@ -236,20 +317,20 @@ class FakeHandle:
             self._at(self._clock.now() - self._began_s + grace_s, self.kill)
             return
         done = self._iterations_done()
-        if done > self._run.from_iteration:
+        if done > self._saved:
             self._save(done)
         self._exit(None)
 
     def kill(self) -> None:
         """End now."""
         if self._launcher.live.get(self.trial) is self:
-            self._exit(TrialFailure(trial=self.trial, rank=0, cause="killed by SIGKILL"))
+            self._exit(TrialFailure(trial=self.trial, rank=0, cause="killed by SIGKILL", kind=FailureKind.DIED))
 
     def _ready(self) -> None:
         self._tell(Ready(restore_s=0.0))
         cause = self._training.failure(self._run)
         if cause:
-            self._exit(TrialFailure(trial=self.trial, rank=0, cause=cause))
+            self._exit(TrialFailure(trial=self.trial, rank=0, cause=cause, kind=self._training.failure_kind))
         elif self._training.every_iteration:
             self._after(self._run.from_iteration + 1)
         else:
@@ -267,16 +348,20 @@ class FakeHandle:
             self._tell(Reported(iterations=iterations, score=score))
         self._tell(Iterated(iterations=iterations, seconds=seconds))
         if iterations < self._run.to_iteration:
+            if self._training.save_every and iterations % self._training.save_every == 0:
+                self._save(iterations)
             self._after(iterations + 1)
         else:
             self._at(self._clock.now() - self._began_s + self._training.save_s, self._complete)
 
     def _complete(self) -> None:
-        self._save(self._run.to_iteration)
+        if self._run.to_iteration > self._saved:
+            self._save(self._run.to_iteration)
         self._tell(ConfigRead(keys=tuple(self._run.config)))
         self._exit(None)
 
     def _save(self, iterations: int) -> None:
+        self._saved = iterations
         path = self._run.storage / f"trial-{self.trial}" / f"{iterations}"
         self._tell(Saved(iterations=iterations, checkpoint=str(path), size_bytes=1, save_s=self._training.save_s))
 

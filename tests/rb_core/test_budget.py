@@ -21,10 +21,10 @@ class Purse:
         self.journal = Journal(MemoryLog(), self.clock)
         for number in range(nodes):
             name = f"n{number}"
-            row = {"chain": 0, "instance_type": "a", "slots": 2, "usd_per_hour": 3.6}
+            row = {"chain": 0, "stage": 0, "instance_type": "a", "slots": 2, "usd_per_hour": 3.6}
             self.journal.write(events.NodeRequested, node=name, **row)
             if running:
-                self.journal.write(events.NodeRunning, node=name)
+                self.journal.write(events.NodeRunning, node=name, since_s=0.0)
         self.budget = Budget(self.cloud, self.journal, max_usd)
 
     def admit(self, count):

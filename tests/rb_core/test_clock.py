@@ -1,7 +1,7 @@
 import threading
 from datetime import UTC, datetime, timedelta
 
-from rb_core.clock import ManualClock, SystemClock
+from rb_core.clock import ManualClock, SystemClock, pause
 from rb_core.ports import NodeNotice
 
 
@@ -83,6 +83,33 @@ def test_the_manual_wall_clock_follows():
     clock = ManualClock(epoch=datetime(2026, 1, 1, tzinfo=UTC))
     clock.inbox().get(until_s=90)
     assert clock.utc() == datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=90)
+
+
+def test_a_step_of_the_wall_clock_leaves_the_time_alone():
+    clock = ManualClock(start_s=10)
+    before = clock.utc()
+    clock.step(-3600)
+    assert clock.utc() == before - timedelta(hours=1)
+    assert clock.now() == 10
+
+
+def test_a_pause_lets_time_pass_and_timers_run():
+    clock, seen = ManualClock(), []
+    clock.call_at(5, lambda: seen.append(clock.now()))
+    pause(clock, 8.0)
+    assert (seen, clock.now()) == ([5], 8.0)
+
+
+def test_readings_compare_where_the_origins_are_equal():
+    first, second = ManualClock(), ManualClock()
+    assert first.origin == first.origin != second.origin
+    assert SystemClock().origin == SystemClock().origin
+
+
+def test_without_a_boot_to_name_a_system_clock_compares_with_itself_alone(monkeypatch, tmp_path):
+    monkeypatch.setattr("rb_core.clock._BOOT", tmp_path / "none")
+    first, second = SystemClock(), SystemClock()
+    assert first.origin == first.origin != second.origin
 
 
 def test_the_system_clock_waits_for_notices_of_other_threads():

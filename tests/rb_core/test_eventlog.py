@@ -9,12 +9,19 @@ from rb_core.errors import UnusableLog
 from rb_core.eventlog import EventLog, MemoryLog, line, read_log
 from rb_core.events import (
     EVENTS,
+    CheckpointLost,
+    NodeLeaving,
+    NodeLost,
     NodeReady,
+    NodeRunning,
+    Replanned,
     RunEnded,
     RunEnding,
+    RunResumed,
     RunStarted,
     StageStarted,
     TrialCreated,
+    TrialInterrupted,
     TrialReported,
 )
 
@@ -37,6 +44,24 @@ SAMPLES = (
     StageStarted(**WHEN, chain=0, stage=0, trials=(0, 1), instance_type="a", nodes=1, slots_per_trial=1),
     READY,
     *(TrialReported(**WHEN, trial=0, iterations=3, score=s) for s in (0.1, math.nan, math.inf, -math.inf)),
+    RunResumed(**WHEN, problem={"deadline_s": 60.0}, environment={}, clock="boot", clock_s=17.25),
+    Replanned(
+        **WHEN,
+        chain=0,
+        stage=1,
+        plan={"stages": [{"nodes": 2}]},
+        reason="a node was lost",
+        jct_s=10.0,
+        cost_usd=1.5,
+        before_jct_s=math.inf,
+        before_cost_usd=2.0,
+    ),
+    NodeRunning(**WHEN, node="r-0", since_s=0.5),
+    NodeLeaving(**WHEN, node="r-0", reason="reclaimed", in_s=120.0),
+    NodeLost(**WHEN, node="r-0", reason="reclaimed", until_s=1.0),
+    *(TrialInterrupted(**WHEN, trial=0, stage=1, cause="its node was lost", iteration_s=s) for s in (None, 0.25)),
+    CheckpointLost(**WHEN, trial=0, checkpoint="store/1", cause="digest differs"),
+    *(RunEnded(**WHEN, ending=ending) for ending in RunEnding),
     RunEnded(**WHEN, ending=RunEnding.FAILED, reason="a\nlonger\nreason"),
 )
 

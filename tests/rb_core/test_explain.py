@@ -6,7 +6,7 @@ from model_reference import plan_of, random_plan, random_problem, worked_problem
 
 from rb_core.explain import Parts, explain, without_spread
 from rb_core.hardware import Billing, BillingMode
-from rb_core.plan import ChainOrder
+from rb_core.plan import ChainOrder, Policies
 from rb_core.planners.objective import lower_bound_usd
 from rb_core.simulate import simulate
 from rb_core.spec import ExperimentSpec
@@ -24,7 +24,7 @@ def test_the_worked_example_with_held_nodes_by_hand():
     # Two nodes at 0.001 usd/s: init 60 s, barriers 3 x 4 s, starts and saves 3 x 6 s on all slots, no slot ever idle.
     assert dataclasses.asdict(told.cost_usd) == pytest.approx(
         {"training": 0.76, "trial_starts": 0.036, "node_starts": 0.12, "idle": 0, "barriers": 0.024, "rounding": 0,
-         "data": 0, "variation": 0}, abs=1e-12
+         "data": 0, "variation": 0, "early_release": 0}, abs=1e-12
     )  # fmt: skip
     # One slot costs 0.0005 usd/s: 4*10 + 2*20 + 40 iterations of 10 s on it.
     assert told.lower_bound_usd == pytest.approx(0.6)
@@ -107,3 +107,16 @@ def test_what_spread_adds_is_a_part_of_its_own():
     quiet = explain(problem, plan)
     assert dataclasses.replace(told.cost_usd, variation=0) == dataclasses.replace(quiet.cost_usd, variation=0)
     assert without_spread(noisy) == problem
+
+
+def test_what_early_release_saves_is_a_part_of_its_own():
+    problem = worked_problem()
+    plan = plan_of(("a", 2, 1), ("a", 1, 2), ("a", 1, 2))
+    plain = explain(problem, plan)
+    told = explain(dataclasses.replace(problem, policies=Policies(early_release=True)), plan)
+    # One node before the barrier of 4 s after the first stage, the other before the one after the last.
+    assert told.cost_usd.early_release == pytest.approx(-0.008)
+    assert told.time_s.early_release == 0
+    assert dataclasses.replace(told.cost_usd, early_release=0) == plain.cost_usd
+    assert told.cost_usd.total == pytest.approx(0.838)
+    assert told.time_s == plain.time_s

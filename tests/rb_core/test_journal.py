@@ -26,6 +26,20 @@ def test_times_count_from_the_start_of_the_run():
     assert journal.state.warnings == ["careful"]
 
 
+def test_a_journal_that_goes_on_counts_on_and_repeats_no_warning():
+    before = Journal(MemoryLog(), ManualClock())
+    before.warn("careful")
+    clock, log = ManualClock(start_s=7.0), MemoryLog()
+    journal = Journal(log, clock, state=before.state, t_s=500.0)
+    assert journal.t_s == 500.0
+    clock.advance(17.0)
+    journal.warn("careful")
+    journal.warn("more careful")
+    assert [event.t_s for event in log.events] == [510.0]
+    assert journal.at(510.0) == 17.0
+    assert journal.state.warnings == ["careful", "more careful"]
+
+
 def test_equal_warnings_are_written_once():
     journal = Journal(MemoryLog(), ManualClock())
     for text in ("a", "b", "a"):

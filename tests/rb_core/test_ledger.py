@@ -3,7 +3,7 @@ from engine_world import World, plan, problem
 
 from rb_core import events
 from rb_core.hardware import Billing, BillingMode
-from rb_core.ledger import cost_usd, ledger
+from rb_core.ledger import cost_usd, ledger, released_usd
 from rb_core.state import RunState, fold
 
 CLOUD = problem().cloud
@@ -33,12 +33,12 @@ def state(*told):
 
 
 def requested(t_s, node="n0"):
-    row = {"node": node, "chain": 0, "instance_type": "a", "slots": 2, "usd_per_hour": 3.6}
+    row = {"node": node, "chain": 0, "stage": 0, "instance_type": "a", "slots": 2, "usd_per_hour": 3.6}
     return (t_s, events.NodeRequested, row)
 
 
 def runs(t_s, node="n0"):
-    return (t_s, events.NodeRunning, {"node": node})
+    return (t_s, events.NodeRunning, {"node": node, "since_s": t_s})
 
 
 def released(t_s, node="n0"):
@@ -68,6 +68,31 @@ def test_a_request_that_never_ran_is_free_unless_it_is_a_commitment():
     assert cost_usd(waiting, RENTED, 10.0, committed=True) == pytest.approx(0.06 + 0.5)
     cancelled = state(requested(0), released(20))
     assert cost_usd(cancelled, RENTED, 30.0, committed=True) == 0.0
+
+
+def test_settled_is_what_was_given_back_or_lost_in_the_lane():
+    lost = (90.0, events.NodeLost, {"node": "n1", "reason": "reclaimed", "until_s": 80.0})
+    told = state(*(requested(0, name) for name in ("n0", "n1", "n2")), runs(0), runs(0, "n1"), runs(0, "n2"), lost)
+    assert released_usd(told, RENTED, lane=0) == pytest.approx(0.08 + 0.5)
+    assert released_usd(told, RENTED, lane=1) == 0.0
+    assert released_usd(state(), RENTED, lane=0) == 0.0
+    gone = state(requested(0), runs(0), released(100))
+    assert released_usd(gone, RENTED, lane=0) == pytest.approx(cost_usd(gone, RENTED))
+
+
+def test_by_function_training_is_settled_as_it_ends():
+    created = (0.0, events.TrialCreated, {"trial": 0, "chain": 0, "config": {}})
+    start = {"trial": 0, "chain": 0, "stage": 0, "nodes": ("n0",), "slots": 1, "from_iteration": 0}
+    paused = (150.0, events.TrialPaused, {"trial": 0, "stage": 0, "iterations": 1})
+    told = state(created, requested(0), runs(0), (50.0, events.TrialStarted, start), paused)
+    by_function = problem(billing=Billing(mode=BillingMode.PER_FUNCTION)).cloud
+    assert released_usd(told, by_function, lane=0) == pytest.approx(100 * 0.001 / 2)
+    assert released_usd(told, CLOUD, lane=0) == 0.0
+
+
+def test_a_node_that_ran_unheard_is_billed_since_it_did():
+    late = (200.0, events.NodeRunning, {"node": "n0", "since_s": 30.0})
+    assert cost_usd(state(requested(0), late), CLOUD, 230.0) == pytest.approx(0.2)
 
 
 def test_rounding_and_minimum_fall_to_the_stage_that_ends_with_the_release():

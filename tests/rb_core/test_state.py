@@ -52,7 +52,15 @@ class Story:
         )
 
     def node(self, name, chain=0):
-        return self.tell(events.NodeRequested, node=name, chain=chain, instance_type="a", slots=2, usd_per_hour=3.6)
+        return self.tell(
+            events.NodeRequested,
+            node=name,
+            chain=chain,
+            stage=0,
+            instance_type="a",
+            slots=2,
+            usd_per_hour=3.6,
+        )
 
     def start(self, trial, nodes=("n0",), slots=1, done=0, stage=0):
         return self.tell(
@@ -123,13 +131,38 @@ def test_the_phases_of_a_trial():
 
 
 def test_the_times_of_a_node():
-    story = begun().later(30).tell(events.NodeRunning, node="n0").later(60).tell(events.NodeReady, node="n0")
+    story = (
+        begun().later(30).tell(events.NodeRunning, node="n0", since_s=30.0).later(60).tell(events.NodeReady, node="n0")
+    )
     assert list(story.state.held) == ["n0"]
-    story.later(10).tell(events.NodeReleased, node="n0", reason="").later(5)
-    story.tell(events.NodeReleased, node="n0", reason="again")
+    story.later(10).tell(events.NodeReleased, node="n0", reason="")
     node = story.state.nodes["n0"]
     assert (node.requested_s, node.running_s, node.ready_s, node.released_s) == (0.0, 30.0, 90.0, 100.0)
     assert not story.state.held
+
+
+def test_a_node_that_runs_is_billed_since_it_did_not_since_that_was_heard():
+    story = begun().later(70).tell(events.NodeRunning, node="n0", since_s=30.0)
+    assert story.state.nodes["n0"].running_s == 30.0
+    story.later(20).tell(events.NodeLost, node="n0", reason="reclaimed", until_s=80.0)
+    assert story.state.nodes["n0"].released_s == 80.0
+
+
+def test_a_node_that_had_to_be_given_back_twice_is_billed_until_the_second_time():
+    story = begun().node("n1").later(10).tell(events.NodeReleased, node="n0", reason="")
+    story.tell(events.NodeLost, node="n1", reason="reclaimed", until_s=10.0).later(5)
+    for name in ("n0", "n1"):
+        story.tell(events.NodeReleased, node=name, reason="again")
+    state = story.state
+    assert (state.nodes["n0"].released_s, state.nodes["n0"].released_in) == (15.0, 0)
+    assert state.nodes["n1"].released_s == 10.0
+    assert not state.held
+
+
+def test_a_leaving_node_is_held_until_it_is_gone():
+    story = begun().tell(events.NodeLeaving, node="n0", reason="reclaimed", in_s=120.0)
+    assert story.state.nodes["n0"].leaving
+    assert list(story.state.held) == ["n0"]
 
 
 def test_a_node_released_as_a_stage_begins_belongs_to_the_one_that_ended():
@@ -154,7 +187,7 @@ def test_training_time_is_shared_among_the_slots_and_nodes():
 
 def test_a_lost_node_ends_what_trains_on_it():
     story = begun().node("n1").start(0).start(1, nodes=("n1",)).later(7)
-    story.tell(events.NodeLost, node="n0", reason="reclaimed")
+    story.tell(events.NodeLost, node="n0", reason="reclaimed", until_s=7.0)
     state = story.state
     assert state.trials[0].phase is TrialPhase.WAITING
     assert state.trials[1].phase is TrialPhase.RUNNING
@@ -171,6 +204,22 @@ def test_a_retried_start_forgets_what_was_reported_beyond_its_checkpoint():
     assert story.state.trials[0].scores == {1: 0.1}
     story.score(0, 2, 0.9)
     assert story.state.trials[0].score == 0.9
+
+
+def test_an_interrupted_trial_waits_for_another_start():
+    story = begun().start(0).later(7).save(0, 1)
+    story.tell(events.TrialInterrupted, trial=0, stage=0, cause="its node was lost", iteration_s=2.5)
+    state = story.state
+    assert state.trials[0].phase is TrialPhase.WAITING
+    assert state.trials[0].last_checkpoint.iterations == 1
+    assert state.stages[0].trained_slot_s == 7.0
+    assert not state.training
+
+
+def test_a_lost_checkpoint_is_none_any_more():
+    story = begun().start(0).save(0, 1).save(0, 2)
+    story.tell(events.CheckpointLost, trial=0, checkpoint="0/2", cause="torn")
+    assert [c.path for c in story.state.trials[0].checkpoints] == ["0/1"]
 
 
 def test_checkpoints_carry_the_score_of_their_own_iteration():
@@ -215,6 +264,41 @@ def test_the_end_ends_all_training():
     assert state.stages[0].trained_slot_s == 3.0
 
 
+def test_a_resumption_ends_what_trained_when_the_last_event_came():
+    story = begun().start(0).later(10).score(0, 1, 0.5).later(1000)
+    story.tell(events.RunResumed, problem={}, environment={}, clock="", clock_s=0.0)
+    state = story.state
+    assert state.trials[0].phase is TrialPhase.WAITING
+    assert state.stages[0].trained_slot_s == 10.0
+    assert state.resumed == 1
+    assert state.t_s == 1010.0
+
+
+def test_a_resumption_takes_the_ending_back():
+    story = begun().tell(events.RunEnded, ending=RunEnding.INTERRUPTED, reason="by its user")
+    story.tell(events.RunResumed, problem={}, environment={}, clock="", clock_s=0.0)
+    assert (story.state.ending, story.state.reason) == (None, "")
+
+
+CHANGED = {"reason": "", "jct_s": 1.0, "cost_usd": 1.0, "before_jct_s": 2.0, "before_cost_usd": 1.0}
+
+
+def test_another_plan_for_a_stage_under_way_is_its_plan():
+    two = {"chains": [{"stages": STAGES}, {"stages": STAGES}], "order": "parallel"}
+    story = Story(plan=two).stage(0, (0,)).stage(0, (1,), chain=1)
+    wide = {"trials": 3, "iterations": 2, "instance_type": "b", "nodes": 4, "slots_per_trial": 2}
+    story.tell(events.Replanned, chain=1, stage=0, plan={"stages": [wide, STAGES[1]]}, **CHANGED)
+    stages = [(stage.instance_type, stage.nodes, stage.slots_per_trial) for stage in story.state.stages]
+    assert stages == [("a", 1, 1), ("b", 4, 2)]
+    assert len(story.state.replans) == 1
+
+
+def test_another_plan_for_a_stage_to_come_leaves_the_one_that_ended_alone():
+    story = begun().tell(events.StageEnded, chain=0, stage=0, survivors=(0,), stopped=(1, 2))
+    story.tell(events.Replanned, chain=0, stage=1, plan={"stages": [{**STAGES[1], "nodes": 9}]}, **CHANGED)
+    assert story.state.stages[0].nodes == 1
+
+
 def test_the_completion_time_counts_from_the_first_request():
     story = Story().later(5).stage(0, (0, 1, 2)).node("n0").later(100)
     story.tell(events.StageEnded, chain=0, stage=0, survivors=(0,), stopped=(1, 2))
@@ -232,4 +316,4 @@ def test_chains_side_by_side_are_lanes_of_their_own():
 
 def test_an_event_of_something_unknown_is_an_error():
     with pytest.raises(KeyError):
-        fold([events.NodeRunning(t_s=0.0, utc="", node="nobody")])
+        fold([events.NodeRunning(t_s=0.0, utc="", node="nobody", since_s=0.0)])

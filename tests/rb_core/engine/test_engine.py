@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from test_bracket import best_of
 
 from rb_core import events
-from rb_core.billing import bill
 from rb_core.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -290,18 +289,18 @@ def test_a_function_that_never_reports_fails_with_the_remedy():
 
 
 def test_a_trial_that_says_nothing_for_too_long_is_killed():
-    world = World(training=worked_training(hangs=lambda run: run.trial == 0))
-    state = world.run(problem(), WIDE, stall_s=300.0)
-    assert state.trials[0].cause == "made no progress for 300 s: does it hang?"
-    assert next(e.t_s for e in world.of(events.TrialFailed)) == 390.0
+    world = World(training=worked_training(hangs=lambda run: run.trial == 0, every_iteration=True))
+    state = world.run(problem(), WIDE, patience=10.0, retries=0)
+    assert state.trials[0].cause == "made no progress for 160 s: does it hang?"
+    assert next(e.t_s for e in world.of(events.TrialFailed)) == 90.0 + 160.0
     assert state.ending is RunEnding.DONE
 
 
 def test_a_trial_that_speaks_from_time_to_time_is_not_stalled():
-    world = World(training=worked_training(every_iteration=True))
-    state = world.run(problem(), WIDE, stall_s=11.0)
+    world = World(training=worked_training(every_iteration=True, iteration_s=lambda run: 95.0))
+    state = world.run(problem(), WIDE, patience=10.0)
     assert not world.of(events.TrialFailed)
-    assert state.jct_s == 500.0
+    assert state.ending is RunEnding.DONE
 
 
 # Nodes that are lost
@@ -336,18 +335,9 @@ def test_too_many_losses_end_the_run():
     world = World()
     for when_s in (100.0, 101.0):
         world.clock.call_at(when_s, lambda: world.provider.lose(world.provider.owned("r")[0]))
-    with pytest.raises(LaunchFailure, match="2 nodes were lost, the last one"):
+    with pytest.raises(LaunchFailure, match="2 nodes were lost without any progress in between"):
         world.run(problem(), WIDE, max_losses=1)
     assert world.released()
-
-
-def test_a_launch_that_is_refused_ends_the_run():
-    world = World()
-    world.provider.refuse = "no capacity in this zone"
-    with pytest.raises(LaunchFailure, match="no capacity"):
-        world.run(problem(), WIDE)
-    assert ended(world) == (RunEnding.FAILED, "no capacity in this zone")
-    assert not fold(world.told).held
 
 
 def test_a_run_that_waits_for_what_never_comes_says_so():
@@ -391,7 +381,7 @@ def test_a_limit_that_is_just_kept_does_not_stop_the_run():
         ({"configs": ()}, "configs: must be one for each of the 4 trials, got 0"),
         ({"mode": "best"}, "mode: must be one of max, min"),
         ({"run": " "}, "run: must be a non-empty string"),
-        ({"stall_s": 0.0}, "stall_s: must be a finite number above 0"),
+        ({"patience": 0.0}, "patience: must be a finite number above 0"),
         ({"max_usd": -1.0}, "max_usd: must be a finite number above 0"),
         ({"plan": plan([(2, 1)])}, "must be one allocation a stage"),
         ({"plan": plan([(2, 1), (1, 4), (1, 2)])}, r"stages\[1\].nodes: must be at least 2"),
@@ -429,7 +419,8 @@ def test_an_interrupted_run_saves_gives_back_and_says_so():
     assert ended(world)[0] is RunEnding.INTERRUPTED
     assert world.released()
     assert [state.trials[n].last_checkpoint.iterations for n in (2, 3)] == [25, 25]
-    assert [state.trials[n].phase for n in (2, 3)] == [TrialPhase.PAUSED, TrialPhase.PAUSED]
+    assert [state.trials[n].phase for n in (2, 3)] == [TrialPhase.WAITING, TrialPhase.WAITING]
+    assert [event.cause for event in world.of(events.TrialInterrupted)] == ["the run was stopped"] * 2
     assert world.clock.now() == 295.0
 
 
@@ -615,7 +606,7 @@ def test_the_same_run_writes_the_same_log():
     def log():
         world = World()
         world.run(problem(TWO), plan([(2, 1), (1, 2)], [(2, 1), (1, 2)], order=ChainOrder.PARALLEL))
-        return [line(event) for event in world.told]
+        return [line(event).replace(world.clock.origin, "") for event in world.told]
 
     assert log() == log()
 
@@ -695,14 +686,7 @@ def test_any_plan_runs_within_its_limits(job):
         assert world.provider.most_held <= max(a.nodes for chain in allocation.chains for a in chain)
 
     # The bill is that of the provider's own books.
-    books = world.provider.books.values()
-    own = bill(
-        wanted.cloud.billing,
-        usd_per_s=[node.instance_type.usd_per_s for node in books],
-        running_s=[math.inf if node.running_s is None else node.running_s for node in books],
-        released_s=[node.released_s for node in books],
-        data_usd=wanted.cloud.data_usd,
-    ).sum()
+    own = world.billed_usd(wanted.cloud)
     book = ledger(state, wanted.cloud)
     assert book.cost_usd == pytest.approx(own)
     assert sum(stage.cost_usd for stage in book.stages) == pytest.approx(own)

@@ -1,3 +1,4 @@
+import math
 import os
 
 import pytest
@@ -5,7 +6,7 @@ import pytest
 from rb_core.clock import ManualClock
 from rb_core.errors import InvalidInput, LaunchFailure
 from rb_core.hardware import Cloud, InstanceType, Latency
-from rb_core.ports import NodeNotice, Provider, Slot
+from rb_core.ports import NodeNews, NodeNotice, Provider, Slot
 from rb_core.providers.local import LocalProvider
 from rb_core.testing import ProviderContract
 
@@ -40,10 +41,10 @@ def test_it_is_a_provider():
 def test_nodes_run_and_join_after_the_clouds_mean_latencies():
     clock, inbox, provider = made(launch_s=Latency(mean=30.0, std=9.0), init_s=Latency(mean=60.0))
     provider.launch(["n0"], TWO, run="r")
-    assert (inbox.get(), clock.now()) == (NodeNotice(node="n0", kind="running"), 30.0)
+    assert (inbox.get(), clock.now()) == (NodeNotice(node="n0", kind=NodeNews.RUNNING), 30.0)
     with pytest.raises(KeyError):
         provider.slots("n0")
-    assert (inbox.get(), clock.now()) == (NodeNotice(node="n0", kind="ready"), 90.0)
+    assert (inbox.get(), clock.now()) == (NodeNotice(node="n0", kind=NodeNews.READY), 90.0)
     assert provider.slots("n0") == (Slot(node="n0", index=0), Slot(node="n0", index=1))
 
 
@@ -103,3 +104,12 @@ def test_left_alone_it_finds_this_machines_slots():
     provider = LocalProvider(cloud=cloud(), clock=clock, inbox=clock.inbox())
     cores = len(os.sched_getaffinity(0))
     assert len(provider._devices) == cores or any(provider._devices)
+
+
+def test_what_another_process_held_went_with_it():
+    _, inbox, provider = made()
+    provider.launch(["n1"], TWO, run="r")
+    provider.adopt({"n0": TWO, "n1": TWO}, run="r")
+    said = list(iter(lambda: inbox.get(until_s=0.0), None))
+    assert [(n.node, n.ago_s) for n in said if n.kind == NodeNews.LOST] == [("n0", math.inf)]
+    assert provider.owned("r") == ("n1",)

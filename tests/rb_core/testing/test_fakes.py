@@ -89,3 +89,10 @@ def test_leaving_the_launcher_ends_every_start():
         assert launcher.entered
     assert not launcher.live
     assert not launcher.entered
+
+
+def test_a_start_may_save_within_its_stage_and_then_saves_nothing_twice():
+    training = FakeTraining(iteration_s=lambda run: 10.0, every_iteration=True, save_every=11)
+    heard = said(training, act=lambda clock, handle: clock.call_at(12.0, handle.stop))
+    saved = [(t_s, message.iterations) for t_s, message in heard if isinstance(message, Saved)]
+    assert saved == [(10.0, 11)]

@@ -1,0 +1,125 @@
+"""When the rest of a lane is planned anew, and what becomes of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import groupby
+
+from rb_core.engine.lane import Lane
+from rb_core.engine.running import Setting
+from rb_core.events import Replanned
+from rb_core.expectation import Batch
+from rb_core.ledger import released_usd
+from rb_core.plan import Objective, Problem
+from rb_core.planners.rest import Rest, in_a_row, replanned, stages_left
+
+DRIFT = 0.1
+"""The rest is planned anew when iterations take this much more or less than when it was planned last."""
+
+
+class Replanning:
+    """Plans the rest of one lane anew, by what has been measured and what is held."""
+
+    def __init__(self, setting: Setting, lane: Lane, room: Callable[[], int]) -> None:
+        """Nothing has been planned anew yet.
+
+        Args:
+            setting: what all parts of the engine share.
+            lane: whose rest it is.
+            room: how many nodes the lane may hold.
+        """
+        self._setting = setting
+        self._lane = lane
+        self._room = room
+        self._drift = 1.0
+
+    def drifted(self) -> None:
+        """Plan anew when iterations have turned out much slower or faster than the last plan took them to be."""
+        drift = self._setting.learning.drift
+        if abs(drift / self._drift - 1.0) > DRIFT:
+            self.consider(f"iterations take {drift:.2f} times what the profile says")
+
+    def consider(self, reason: str) -> None:
+        """Plan the rest anew, and change to the new plan when that is worth it.
+
+        Raises:
+            BudgetExceeded: nodes of the new plan could bring the bill above `max_usd`.
+        """
+        self._drift = self._setting.learning.drift
+        if not self._setting.request.replan or self._lane.over or self._lane.chain.at_barrier:
+            return
+        rest = self._rest()
+        change = replanned(rest)
+        if change is None:
+            return
+        journal, chain = self._setting.journal, self._lane.chain
+        journal.write(
+            Replanned,
+            chain=chain.number,
+            stage=chain.stage,
+            plan=change.plan.record(rest.problem.experiment),
+            reason=f"{reason}: {change.reason}",
+            jct_s=self._elapsed_s + change.jct_s,
+            cost_usd=change.cost_usd,
+            before_jct_s=self._elapsed_s + change.before_jct_s,
+            before_cost_usd=change.before_cost_usd,
+        )
+        allocations = iter(in_a_row(change.plan))
+        own, *later = ([next(allocations) for _ in other.left()] for other in self._lane.left)
+        for follower, new in zip(self._lane.left[1:], later, strict=True):
+            follower.allocations[:] = new
+        chain.move(own)
+
+    @property
+    def _elapsed_s(self) -> float:
+        journal = self._setting.journal
+        return journal.t_s - journal.state.began_s
+
+    def _rest(self) -> Rest:
+        problem = self._setting.request.problem
+        learning = self._setting.learning
+        experiment, current = stages_left(pair for chain in self._lane.left for pair in chain.left())
+        left = Problem(
+            experiment=experiment,
+            profile=learning.profile,
+            cloud=replace(learning.cloud, max_nodes=self._room()),
+            objective=self._objective(),
+            policies=problem.policies,
+        )
+        return Rest(
+            problem=left,
+            current=current,
+            instance_type=self._lane.cluster.instance_type,
+            held=self._held(),
+            spent_usd=released_usd(self._setting.journal.state, problem.cloud, lane=self._lane.number),
+        )
+
+    def _objective(self) -> Objective | None:
+        """What is left of the limit; None when nothing is, so that the rest is to be as cheap as possible."""
+        objective = self._setting.request.problem.objective
+        if objective is None or objective.deadline_s is None:
+            return objective
+        left_s = objective.deadline_s - self._elapsed_s
+        return replace(objective, deadline_s=left_s) if left_s > 0 else None
+
+    def _held(self) -> tuple[Batch, ...]:
+        """The lane's nodes, with times that count from now: usable ones first, then those that still start."""
+        journal, cloud = self._setting.journal, self._setting.learning.cloud
+        now_s = journal.t_s
+        times = []
+        for held in (*self._lane.cluster.usable, *self._lane.cluster.requested):
+            node = journal.state.nodes[held.name]
+            if node.running_s is None:
+                running_s = max(0.0, node.requested_s + cloud.launch_s.mean - now_s)
+            else:
+                running_s = node.running_s - now_s
+            if held.slots and node.ready_s is not None:
+                usable_s = node.ready_s - now_s
+            else:
+                usable_s = max(0.0, running_s + cloud.init_s.mean)
+            times.append((running_s, usable_s))
+        return tuple(
+            Batch(count=len(list(same)), running_s=running_s, usable_s=usable_s)
+            for (running_s, usable_s), same in groupby(times)
+        )
