@@ -22,6 +22,7 @@ _HEADINGS = {
     "rounding": "rounding",
     "data": "data",
     "variation": "variation",
+    "early_release": "early release",
 }
 """Parts by their names, in the order of their columns."""
 

@@ -150,8 +150,21 @@ def read_log(path: Path) -> LogContents:
         text = path.read_bytes()
     except OSError as error:
         raise UnusableLog(f"event log {path} cannot be read: {error.strerror}; name a run's events file") from error
+    return parse_log(text, str(path))
+
+
+def parse_log(text: bytes, name: str) -> LogContents:
+    """The events in the text of a log.
+
+    Args:
+        text: all of it.
+        name: what errors call it.
+
+    Raises:
+        UnusableLog: a line that is not the torn last one is no event of this version.
+    """
     *lines, tail = text.split(b"\n")
-    return LogContents(events=tuple(_parsed(path, lines)), torn=bool(tail))
+    return LogContents(events=tuple(_parsed(name, lines)), torn=bool(tail))
 
 
 def line(event: Event) -> str:
@@ -162,13 +175,13 @@ def line(event: Event) -> str:
     return plainjson.dumps(record) + "\n"
 
 
-def _parsed(path: Path, lines: Iterable[bytes]) -> Iterable[Event]:
+def _parsed(name: str, lines: Iterable[bytes]) -> Iterable[Event]:
     for number, text in enumerate(lines, start=1):
         try:
             yield _event(text)
         except ValueError as error:
             raise UnusableLog(
-                f"event log {path}, line {number}: {error}; restore the file as rb-tune wrote it, "
+                f"event log {name}, line {number}: {error}; restore the file as rb-tune wrote it, "
                 "or read it with the version that did"
             ) from None
 

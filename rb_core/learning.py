@@ -44,6 +44,9 @@ OUTLIER = 3.0
 _BEFORE = 3
 """So many of the expected length take part in the median, so that the first ones measured do not set it alone."""
 
+_FRESH = 1.05
+"""So many times as many reports make it worth while to work the factor out anew."""
+
 Ratios = Sequence[tuple[float, float]]
 """(ratio, variance) of what was measured."""
 
@@ -68,6 +71,8 @@ class Learning:
         self._saves_s: list[float] = []
         self._launches_s: list[float] = []
         self._inits_s: list[float] = []
+        self._reports = 0
+        self._drift = (0, 1.0)
 
     def iterated(self, trial: int, slots_per_trial: int, slow: float, *, iterations: int, seconds: float) -> None:
         """A trial has run iterations.
@@ -88,6 +93,7 @@ class Learning:
         expected_s = self._profile.iteration_s[slots_per_trial].mean * positive("slow", slow)
         step = positive_int("iterations", iterations), iterations * expected_s, non_negative("seconds", seconds)
         self._steps[trial].append(step)
+        self._reports += 1
 
     def started(self, seconds: float) -> None:
         """A trial took so long from the launch of its processes to its first iteration."""
@@ -107,11 +113,16 @@ class Learning:
 
     @property
     def drift(self) -> float:
-        """How many times as long as in the profile that the run was planned with an iteration takes."""
-        if not self._steps:
-            return 1.0
-        most = _most(taken_s / expected_s for steps in self._steps.values() for _, expected_s, taken_s in steps)
-        return _shrunk([self._of_trial(steps, most) for steps in self._steps.values()])
+        """How many times as long as in the profile that the run was planned with an iteration takes.
+
+        It is worked out anew once there are a twentieth more reports of iterations than the last time.
+        """
+        reports, drift = self._drift
+        if self._reports > reports * _FRESH:
+            most = _most(taken_s / expected_s for steps in self._steps.values() for _, expected_s, taken_s in steps)
+            drift = _shrunk([self._of_trial(steps, most) for steps in self._steps.values()])
+            self._drift = self._reports, drift
+        return drift
 
     @property
     def profile(self) -> ScalingProfile:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 FILE = click.Path(path_type=Path)
 """The type of options and arguments that are files."""
-
-_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -73,21 +70,6 @@ def _errors(debug: bool) -> Iterator[None]:
             raise
         show.note(f"error: this is a fault of rb-tune itself: {type(error).__name__}: {error}; --debug shows where")
         sys.exit(1)
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP alike end a run with everything given back, also in the background of a shell."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in _INTERRUPTS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def open_session() -> Session:

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from rb_core.errors import InvalidInput, UnusableLog
+from rb_core.errors import UnusableLog
 from rb_core.eventlog import read_log
-from rb_core.events import SCHEMA, RunEnding, RunStarted
+from rb_core.events import SCHEMA, RunEnding, TrialInterrupted
+from rb_core.lease import Holder
 from rb_core.ledger import Ledger, ledger
 from rb_core.plan import Problem
-from rb_core.report import missed, summary
+from rb_core.report import duration, missed, summary
 from rb_core.simulate import Estimate, simulate
-from rb_core.state import RunState, fold
-from rb_plugins.config.plan import read_plan
-from rb_plugins.config.problem import read_problem
+from rb_core.state import RunState, TrialPhase, apply, fold
 from rb_plugins.forecast import DEFAULT_SAMPLES
+from rb_plugins.logged import logged
 from rb_plugins.rundir import RunDirectory
 
 
@@ -48,11 +48,12 @@ class Outcome:
 
     Attributes:
         directory: where everything about it is.
-        problem: what was planned, with its deadline in seconds.
-        estimate: what the plan promised.
+        problem: what holds now, with its deadline in seconds; a resumed run may have another than was planned.
+        estimate: what the plan promised that it began with.
         state: the run's last state.
         bill: what it cost; of a run that has not ended, so far.
         profiling_s: how long profiling took before it.
+        holder: who is at work on it; None when nobody is.
     """
 
     directory: RunDirectory
@@ -61,6 +62,7 @@ class Outcome:
     state: RunState = field(repr=False)
     bill: Ledger = field(repr=False)
     profiling_s: float
+    holder: Holder | None = None
 
     @property
     def best(self) -> Best | None:
@@ -79,13 +81,20 @@ class Outcome:
 
     @property
     def missed(self) -> str:
-        """By how much the objective was missed, in words; empty when it was met."""
+        """By how much the objective was missed, or what is left, in words; empty when it was met."""
+        if self.state.ending is RunEnding.DEADLINE:
+            return self._left()
         return missed(self.problem, self.state.jct_s, self.bill.cost_usd)
 
     @property
     def ending(self) -> str:
         """How the run ended; ``unfinished`` while it has not."""
         return "unfinished" if self.state.ending is None else self.state.ending.value
+
+    @property
+    def resumable(self) -> bool:
+        """Whether there is work left that nobody is at."""
+        return self.holder is None and self.state.ending is not RunEnding.DONE
 
     def table(self) -> dict[str, Any]:
         """The object that `rb-tune run --json` and `rb-tune report --json` print."""
@@ -129,7 +138,20 @@ class Outcome:
                 for trial in self.state.trials.values()
             ],
             "warnings": list(self.state.warnings),
+            "resumed": self.state.resumed,
         }
+
+    def _left(self) -> str:
+        deadline_s = self.problem.objective.deadline_s if self.problem.objective else None
+        ended = sum(stage.end_s is not None for stage in self.state.stages)
+        running = [stage for stage in self.state.stages if stage.end_s is None]
+        trials = [self.state.trials[trial] for stage in running for trial in stage.trials]
+        through = sum(trial.phase not in (TrialPhase.WAITING, TrialPhase.RUNNING) for trial in trials)
+        where = f", and {through} of {len(trials)} trials of the one that ran" if trials else ""
+        return (
+            f"the deadline of {duration(deadline_s or 0.0)} came after {ended} of {sum(self.state.stage_counts)} "
+            f"stages{where}; the rest was left, as asked"
+        )
 
     def _stages(self) -> list[dict[str, Any]]:
         several = len(self.problem.experiment.chains) > 1
@@ -152,31 +174,35 @@ class Outcome:
         return rows
 
 
-def read_outcome(directory: RunDirectory) -> Outcome:
+def read_outcome(directory: RunDirectory, holder: Holder | None = None) -> Outcome:
     """What the log of a run tells, also of one that has not ended or was cut short.
+
+    Args:
+        directory: of the run.
+        holder: who is at work on it; None when nobody is.
 
     Raises:
         UnusableLog: the log cannot be read, or does not begin with the start of a run.
     """
-    events = read_log(directory.events).events
-    if not events or not isinstance(events[0], RunStarted):
-        raise UnusableLog(f"event log {directory.events} holds no run; it must begin with the start of one")
-    started, state = events[0], fold(events)
-    try:
-        problem = read_problem(started.problem, folder=directory.path, price_books=_no_books)
-        plan = read_plan(started.plan, problem).plan
-    except InvalidInput as error:
-        raise UnusableLog(f"event log {directory.events}: the run's problem or plan is not whole: {error}") from None
-    rng = np.random.default_rng(started.seed)
+    events = read_log(directory.events).events if directory.began else ()
+    if not events and holder is None and directory.request.exists():
+        raise UnusableLog(
+            f"run {directory.run} was ended before it began, so there is nothing to report; "
+            f"`rb-tune run --resume {directory.run}` begins it"
+        )
+    told = logged(events, directory)
+    state = fold(events)
+    if holder is None:
+        for trial, training in tuple(state.training.items()):
+            stage, cause = state.stages[training.stage].stage, "its process is gone"
+            apply(state, TrialInterrupted(t_s=state.t_s, utc=events[-1].utc, trial=trial, stage=stage, cause=cause))
+    rng = np.random.default_rng(told.started.seed)
     return Outcome(
         directory=directory,
-        problem=problem,
-        estimate=simulate(problem, plan, samples=DEFAULT_SAMPLES, rng=rng),
+        problem=told.problem,
+        estimate=simulate(told.first, told.plan, samples=DEFAULT_SAMPLES, rng=rng),
         state=state,
-        bill=ledger(state, problem.cloud),
+        bill=ledger(state, told.problem.cloud),
         profiling_s=float(directory.read("profile.json").get("seconds", 0.0)),
+        holder=holder,
     )
-
-
-def _no_books(name: str) -> Any:
-    raise InvalidInput("catalog", f"is not resolved: {name!r}")

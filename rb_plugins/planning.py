@@ -1,4 +1,4 @@
-"""The commands that plan and spend nothing: `plan`, `pareto`, `size` and `simulate`."""
+"""The commands that plan and spend nothing: `plan`, `pareto`, `size`, `simulate` and `rehearse`."""
 
 from __future__ import annotations
 
@@ -133,6 +133,48 @@ def simulate(problem: Path, plan_file: Path, samples: int, seed: int, as_json: b
         show.answer(estimate_table(estimate))
     else:
         show.table(plan_table(loaded, read.plan, estimate))
+
+
+@command
+@click.argument("problem", type=FILE)
+@click.option("--plan", "plan_file", type=FILE, required=True, help="A plan file; only its stages are needed.")
+@click.option("--seeds", type=int, default=100, show_default=True, help="Runs, of one seed each.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the first run.")
+@click.option("--faults", type=FILE, default=None, help="What goes wrong, and how often; nothing by default.")
+@click.option("--curves", type=FILE, default=None, help="Recorded scores, a CSV file; synthetic ones by default.")
+@click.option("--replan", is_flag=True, help="Let the engine plan the rest anew when reality differs.")
+def rehearse(
+    problem: Path,
+    plan_file: Path,
+    seeds: int,
+    seed: int,
+    faults: Path | None,
+    curves: Path | None,
+    replan: bool,
+    as_json: bool,
+) -> None:
+    """Run the real engine on a simulated cloud under a plan for the PROBLEM, with faults if you like."""
+    from rb_core.report import plan_table
+    from rb_core.sim.invariants import BrokenInvariant
+    from rb_plugins import show
+    from rb_plugins.config.plan import load_plan
+    from rb_plugins.rehearsed import rehearsal_answer, rehearsed, replay_command, totals_table
+
+    session = open_session()
+    loaded = session.load_problem(problem)
+    read = load_plan(plan_file, loaded)
+    try:
+        rehearsal = rehearsed(loaded, read.plan, seeds=seeds, first=seed, faults=faults, curves=curves, replan=replan)
+    except BrokenInvariant as error:
+        command_line = replay_command(error, problem, plan_file, faults=faults, curves=curves, replan=replan)
+        error.add_note(f"this is a fault of rb-tune itself; it can be repeated with: {command_line}")
+        raise
+    if as_json:
+        show.answer(rehearsal_answer(rehearsal, faulty=faults is not None))
+        return
+    if rehearsal.finished.any():
+        show.table(plan_table(loaded, read.plan, rehearsal.estimate))
+    show.table(totals_table(rehearsal))
 
 
 def show_plan(planned: Forecast) -> None:

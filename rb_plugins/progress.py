@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,20 +12,24 @@ import numpy as np
 
 from rb_core.events import (
     Event,
+    NodeLeaving,
     NodeLost,
     NodeReleased,
+    Replanned,
     RunEnded,
+    RunResumed,
     StageEnded,
     StageStarted,
-    TrialFailed,
     Warned,
 )
+from rb_core.expectation import expected
 from rb_core.ledger import cost_usd
+from rb_core.plan import AllocationPlan, Problem
 from rb_core.ports import Clock
 from rb_core.report import duration, money
-from rb_core.state import RunState, TrialPhase, apply
+from rb_core.simulate import Estimate
+from rb_core.state import TrialPhase, apply, fold
 from rb_plugins import show
-from rb_plugins.forecast import Forecast
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -34,22 +38,27 @@ if TYPE_CHECKING:
 class Progress:
     """Watches one run: call it with every event."""
 
-    def __init__(self, planned: Forecast, clock: Clock) -> None:
-        """Nothing has happened yet.
+    def __init__(
+        self, problem: Problem, plan: AllocationPlan, estimate: Estimate, clock: Clock, history: Sequence[Event] = ()
+    ) -> None:
+        """A run that begins, or goes on.
 
         Args:
-            planned: what the run is measured against.
+            problem: what was planned.
+            plan: what the run is measured against.
+            estimate: samples of the plan.
             clock: the run's clock.
+            history: what happened before.
         """
-        self._cloud = planned.problem.cloud
-        self._experiment = planned.problem.experiment
-        self._parallel = planned.plan.order == "parallel"
-        self._jct_s, self._cost_usd = planned.expected
+        self._cloud = problem.cloud
+        self._experiment = problem.experiment
+        self._parallel = plan.order == "parallel"
+        self._jct_s, self._cost_usd = expected(problem, plan)
         self._stage_s = {
-            (part.chain, part.stage): float(np.mean(part.end_s - part.start_s)) for part in planned.estimate.stages
+            (part.chain, part.stage): float(np.mean(part.end_s - part.start_s)) for part in estimate.stages
         }
         self._clock = clock
-        self._state = RunState()
+        self._state = fold(history)
         self._heard_s = clock.now()
         # The live line is drawn by a thread of its own.
         self._lock = threading.Lock()
@@ -132,10 +141,18 @@ class Progress:
                     f"{self._node(event.node)} given back ({event.reason}), {len(state.held)} held; "
                     f"{money(usd)} so far, {money(self._cost_usd)} expected in all"
                 )
+            case NodeLeaving():
+                return f"{self._node(event.node)} will be taken away in {duration(event.in_s)}: {event.reason}"
+            case Replanned():
+                return (
+                    f"planned anew ({event.reason}): {duration(event.jct_s)} and {money(event.cost_usd)} expected in "
+                    f"all, instead of {duration(event.before_jct_s)} and {money(event.before_cost_usd)}"
+                )
+            case RunResumed():
+                ended = sum(stage.end_s is not None for stage in state.stages)
+                return f"run {state.run} goes on: {ended} of {len(self._stage_s)} stages are done"
             case NodeLost():
                 return f"{self._node(event.node)} lost: {event.reason}"
-            case TrialFailed():
-                return f"trial {event.trial} failed: {event.cause}"
             case Warned():
                 return f"warning: {event.text}"
             case RunEnded():

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -41,6 +42,16 @@ class RunDirectory:
     def events(self) -> Path:
         """The event log."""
         return self.path / "events.jsonl"
+
+    @property
+    def request(self) -> Path:
+        """How the run was asked for, by which it is resumed."""
+        return self.path / "request.json"
+
+    @property
+    def lease(self) -> Path:
+        """Who is at work on the run; there while somebody is."""
+        return self.path / "lease.json"
 
     @property
     def profile(self) -> Path:
@@ -106,8 +117,14 @@ class RunDirectory:
                 raise InvalidInput("RUN", f"there is no run in {home / 'runs'} yet")
             return cls(logs[-1].parent)
         for path in (home / "runs" / reference, Path(reference)):
-            if (path / "events.jsonl").is_file():
-                return cls(path.absolute())
+            directory = cls(path.absolute())
+            try:
+                if _is_file(directory.events) or _is_file(directory.request):
+                    return directory
+            except OSError as error:
+                raise InvalidInput(
+                    "RUN", f"run directory {path} cannot be entered: {error.strerror}; do this as its owner"
+                ) from None
         raise InvalidInput("RUN", f"must be the id of a run in {home / 'runs'} or the path of one, got {reference!r}")
 
     def write(self, name: str, table: Mapping[str, Any]) -> None:
@@ -131,6 +148,13 @@ class RunDirectory:
         except (OSError, ValueError):
             return {}
         return table if isinstance(table, dict) else {}
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
 
 
 def make_folder(path: Path) -> None:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rb_core.clock import SystemClock
-from rb_core.engine import Engine
-from rb_core.engine.request import RunRequest
-from rb_core.errors import BudgetExceeded, InvalidInput, NoFeasiblePlan, RubberBandError
-from rb_core.eventlog import EventLog
-from rb_core.events import Event
+from rb_core.errors import BudgetExceeded, NoFeasiblePlan
 from rb_core.expectation import ExpectedModel
 from rb_core.hardware import Cloud, PriceBook
+from rb_core.journal import Observer
+from rb_core.lease import Holder, living_holder
 from rb_core.measurement import MeasuredProfile
-from rb_core.plan import AllocationPlan, Objective, Problem
+from rb_core.plan import AllocationPlan, Objective, Policies, Problem
 from rb_core.planners.candidate import Candidate
 from rb_core.planners.exact import front
 from rb_core.ports import Clock, Inbox, Launcher, Provider
@@ -29,24 +24,29 @@ from rb_core.profile import ScalingProfile
 from rb_core.report import Figures
 from rb_core.simulate import Estimate, simulate
 from rb_core.sizing import Family, Purse, Sizes, size_up
-from rb_core.space import Space, sample
+from rb_core.space import Method, Space, sample
 from rb_core.spec import ExperimentSpec
 from rb_core.target import Target
 from rb_plugins.config.problem import load_problem, problem_table
 from rb_plugins.config.tuning import load_tuning
+from rb_plugins.driving import drive
 from rb_plugins.explained import Explained, explained
 from rb_plugins.forecast import DEFAULT_PLANNER, DEFAULT_SAMPLES, Forecast, forecast
+from rb_plugins.interrupts import interruptible
 from rb_plugins.manager import Manager, make_manager
 from rb_plugins.outcome import Outcome, read_outcome
-from rb_plugins.profiling import ProfileRequest, measured_table, profile_request, rented, sizes
-from rb_plugins.rundir import RunDirectory, home, make_folder
-from rb_plugins.tuning import Tuning
+from rb_plugins.profiling import ProfileRequest, measure, measured_table, profile_request
+from rb_plugins.progress import Progress
+from rb_plugins.recorded import Recorded, findable
+from rb_plugins.requested import run_request
+from rb_plugins.resuming import Resumable, resumable
+from rb_plugins.rundir import RunDirectory, home
+from rb_plugins.stopping import stop
+from rb_plugins.terms import Terms
+from rb_plugins.tuning import DEFAULT_CHECKPOINT_EVERY_S, DEFAULT_LAUNCHER, AtDeadline, Measuring, Mode, Tuning
 
-PATIENCE = 10.0
-"""A trial that says nothing for so many times the longest step that is expected of it is taken to hang."""
-
-LEAST_PATIENCE_S = 60.0
-"""Silence that is always borne."""
+STOPPING_S = 120.0
+"""How long `Session.stop` waits unless told otherwise."""
 
 
 class Session:
@@ -86,31 +86,141 @@ class Session:
         cloud: Cloud,
         objective: Objective,
         *,
+        name: str = "run",
+        metric: str = "score",
+        mode: Mode = "max",
+        seed: int = 0,
+        sampling: Method = "random",
         planner: str = DEFAULT_PLANNER,
-        **options: Any,
+        profile: ScalingProfile | Measuring | None = None,
+        launcher: str = DEFAULT_LAUNCHER,
+        storage: Path | None = None,
+        checkpoint_every_s: float = DEFAULT_CHECKPOINT_EVERY_S,
+        max_usd: float | None = None,
+        on_deadline: AtDeadline = "finish",
+        env: Mapping[str, str] | None = None,
+        policies: Policies | None = None,
+        observers: Sequence[Observer] = (),
+        progress: bool = False,
     ) -> Outcome:
         """Profile, plan and run: everything from a training function to its best configuration.
 
         Args:
-            train: the function, or where it is (``FILE.py:FUNCTION``).
+            train: the function, or where it is (``FILE.py:FUNCTION``). A run of one that is in no importable module
+                can be resumed by `resume` with `train` alone.
             space: what its configurations are drawn from.
             experiment: the stages.
             cloud: what they may run on.
             objective: a deadline or a budget.
+            name: for people, and the beginning of the run's id.
+            metric: name of the score.
+            mode: ``max`` or ``min``, which scores are better.
+            seed: seed of the configurations, the plan's samples and the training.
+            sampling: how configurations are drawn: ``random`` or ``sobol``.
             planner: who plans.
-            options: the other attributes of `Tuning`, such as `metric` and `mode`.
+            profile: a profile that is known, or how to measure one; measured as `Measuring` has it when None.
+            launcher: ``ddp``, or ``process`` for functions that do not use torch's data parallelism.
+            storage: folder of the checkpoints; one in the run's directory when None.
+            checkpoint_every_s: longest time between two checkpoints within a stage.
+            max_usd: hard limit of the bill.
+            on_deadline: ``finish`` or ``stop``, what happens when the deadline has come and work is left.
+            env: variables for every rank; kept in the run's directory, so no place for secrets.
+            policies: what may happen before a barrier.
+            observers: told each event after it was written.
+            progress: say on standard error how the run goes.
 
         Raises:
             RubberBandError: as `profile`, `plan`, `veto` and `run`.
         """
-        target = Target.parse(train) if isinstance(train, str) else Target.of(train)
-        tuning = Tuning(target=target, space=space, experiment=experiment, cloud=cloud, objective=objective, **options)
+        tuning = Tuning(
+            target=Target.parse(train) if isinstance(train, str) else Target.of(train),
+            again=None if isinstance(train, str) else findable(train),
+            space=space,
+            experiment=experiment,
+            cloud=cloud,
+            objective=objective,
+            name=name,
+            metric=metric,
+            mode=mode,
+            seed=seed,
+            sampling=sampling,
+            profile=Measuring() if profile is None else profile,
+            launcher=launcher,
+            storage=storage,
+            checkpoint_every_s=checkpoint_every_s,
+            max_usd=max_usd,
+            on_deadline=on_deadline,
+            env=env or {},
+            policies=Policies() if policies is None else policies,
+        )
         self.check(tuning, planner=planner)
-        with self.launcher(tuning.launcher, tuning.target) as launcher:
-            measured = self.profile(tuning, launcher)
-            planned = self.plan(self.problem(tuning, measured), planner=planner, seed=tuning.seed)
-            self.veto(planned, max_usd=tuning.max_usd)
-            return self.run(tuning, planned, launcher, directory=self.create(tuning, planned, measured))
+        with interruptible(), self.launcher(tuning.launcher, tuning.target) as entered:
+            measured = self.profile(tuning, entered)
+            planned = self.plan(self.problem(tuning, measured), planner=planner, seed=seed)
+            self.veto(planned, max_usd=max_usd)
+            directory = self.create(tuning, planned, measured)
+            return self.run(tuning, planned, entered, directory=directory, observers=observers, progress=progress)
+
+    def resume(
+        self,
+        reference: str | Path,
+        train: Callable[..., Any] | str | None = None,
+        *,
+        deadline_s: float | None = None,
+        budget_usd: float | None = None,
+        max_usd: float | None = None,
+        on_deadline: AtDeadline | None = None,
+        observers: Sequence[Observer] = (),
+        progress: bool = False,
+    ) -> Outcome:
+        """Go on with a run that was killed, interrupted, or ended before its work was done.
+
+        Trials go on from their last checkpoints, and nothing that was completed is repeated. What is not given here
+        stays as it was.
+
+        Args:
+            reference: the run's id or path.
+            train: the function, or where it is; needed where `tune` was given one that is in no importable module.
+            deadline_s: a new deadline, counted from the run's first node request; in the place of the objective.
+            budget_usd: a new budget of the whole run; in the place of the objective.
+            max_usd: a new hard limit of the whole bill.
+            on_deadline: as in `tune`.
+            observers: told each new event after it was written.
+            progress: say on standard error how the run goes.
+
+        Raises:
+            InvalidInput: the run cannot go on, and why; nothing was touched.
+            RubberBandError: as `run`.
+        """
+        terms = Terms(deadline_s=deadline_s, budget_usd=budget_usd, max_usd=max_usd, on_deadline=on_deadline)
+        going = self.resumable(str(reference), terms, train=train)
+        with interruptible(), self.launcher(going.launcher, going.target) as launcher:
+            return self.go_on(going, launcher, observers=observers, progress=progress)
+
+    def resumable(self, reference: str, terms: Terms, *, train: Callable[..., Any] | str | None = None) -> Resumable:
+        """Whether and how a run can go on; see `rb_plugins.resuming.resumable`. Touches nothing.
+
+        Raises:
+            InvalidInput: it cannot, and why.
+        """
+        directory = RunDirectory.find(self.directory, reference)
+        return resumable(directory, self.clock, terms, train=train, reread=self.load_tuning)
+
+    def stop(self, reference: str | None = None, *, timeout_s: float = STOPPING_S) -> Holder | None:
+        """End a run that another process is at work on; see `rb_plugins.stopping.stop`.
+
+        Args:
+            reference: the run's id or path; the latest one when None.
+            timeout_s: how long to wait until everything has been given back.
+
+        Returns:
+            The process that was at work on it; None when nobody was.
+
+        Raises:
+            InvalidInput: no such run, or it is another machine's or another user's.
+            UnstoppedRun: it has not ended within that time.
+        """
+        return stop(RunDirectory.find(self.directory, reference), self.clock, timeout_s=timeout_s)
 
     def launcher(self, name: str, target: Target) -> Launcher:
         """The launcher of that name, not entered yet. Raises `InvalidInput` when there is none."""
@@ -160,32 +270,7 @@ class Session:
             UnusableProfile: no usable profile came of it.
             LaunchFailure: a node or a process could not be had.
         """
-        from rb_core.profiler import profile
-
-        inbox = self.clock.inbox()
-        widths = sizes(request.measuring, request.cloud)
-        run = f"profile-{os.getpid()}"
-        if request.storage is not None:
-            make_folder(request.storage)
-        with (
-            closing(self._provider(request.cloud, inbox)) as provider,
-            rented(provider, request.cloud, self.clock, inbox, run=run, largest=max(widths)) as slots,
-        ):
-            try:
-                return profile(
-                    launcher,
-                    self.clock,
-                    configs=request.configs,
-                    slots=slots,
-                    sizes=widths,
-                    budget_s=request.measuring.budget_s,
-                    folder=request.storage,
-                    seed=request.seed,
-                    max_iterations=request.max_iterations,
-                    env=request.env,
-                )
-            except InvalidInput as error:
-                raise (error.under("profile") if error.key == "slots" else error) from None
+        return measure(request, launcher, self.clock, partial(self._provider, request.cloud))
 
     def configs(self, tuning: Tuning) -> tuple[dict[str, Any], ...]:
         """One configuration for each trial of the run; equal seeds give equal ones."""
@@ -268,6 +353,7 @@ class Session:
         directory = RunDirectory.create(self.directory, tuning.name, self.clock.utc())
         directory.write("problem.json", problem_table(planned.problem))
         directory.write("plan.json", planned.table())
+        directory.write("request.json", Recorded.of(tuning, self.configs(tuning), directory).table())
         if isinstance(measured, MeasuredProfile):
             made = self.clock.utc().isoformat(timespec="seconds")
             directory.write("profile.json", measured_table(measured, target=tuning.target.name, made=made))
@@ -280,7 +366,8 @@ class Session:
         launcher: Launcher,
         *,
         directory: RunDirectory,
-        observers: Sequence[Callable[[Event], None]] = (),
+        observers: Sequence[Observer] = (),
+        progress: bool = False,
     ) -> Outcome:
         """Run a plan to its end; everything is given back when this returns or raises.
 
@@ -290,81 +377,60 @@ class Session:
             launcher: of the run; left by the engine when the run is over.
             directory: of the run, as `create` made it.
             observers: told each event after it was written.
+            progress: say on standard error how the run goes.
 
         Raises:
             RubberBandError: as `rb_core.engine.Engine.run`.
         """
-        inbox = self.clock.inbox()
-        request = self._request(tuning, planned, directory)
-        with closing(self._provider(tuning.cloud, inbox)) as provider, EventLog(directory.events) as log:
-            engine = Engine(
-                provider=provider,
-                launcher=launcher,
-                clock=self.clock,
-                inbox=inbox,
-                log=log,
-                observers=[*observers, *self.manager.observers()],
-                promote=self._promotion(tuning.mode),
-            )
-            try:
-                engine.run(request)
-            except RubberBandError:
-                with suppress(RubberBandError):
-                    directory.write("outcome.json", read_outcome(directory).table())
-                raise
-        outcome = read_outcome(directory)
-        directory.write("outcome.json", outcome.table())
-        return outcome
+        recorded = Recorded.of(tuning, self.configs(tuning), directory)
+        request = run_request(directory, recorded, planned.problem, planned.plan)
+        return drive(
+            request,
+            launcher,
+            directory=directory,
+            clock=self.clock,
+            manager=self.manager,
+            rent=partial(self._provider, tuning.cloud),
+            observers=observers,
+            progress=Progress(planned.problem, planned.plan, planned.estimate, self.clock) if progress else None,
+        )
+
+    def go_on(
+        self, going: Resumable, launcher: Launcher, *, observers: Sequence[Observer] = (), progress: bool = False
+    ) -> Outcome:
+        """Resume a run and drive it to its end; everything is given back when this returns or raises.
+
+        Args:
+            going: the run, as `resumable` found it.
+            launcher: of the run; left by the engine when the run is over.
+            observers: told each new event after it was written.
+            progress: say on standard error how the run goes.
+
+        Raises:
+            RubberBandError: as `rb_core.engine.Engine.resume`.
+        """
+        return drive(
+            going.request,
+            launcher,
+            directory=going.directory,
+            clock=self.clock,
+            manager=self.manager,
+            rent=partial(self._provider, going.request.problem.cloud),
+            observers=observers,
+            progress=self._progress(going) if progress else None,
+            history=going.history,
+        )
 
     def report(self, reference: str | None = None) -> Outcome:
         """What came of a run, by its id or path; of the latest one when None. Raises `InvalidInput`, `UnusableLog`."""
-        return read_outcome(RunDirectory.find(self.directory, reference))
+        directory = RunDirectory.find(self.directory, reference)
+        return read_outcome(directory, living_holder(directory.lease, self.clock))
+
+    def _progress(self, going: Resumable) -> Progress:
+        return Progress(going.first, going.plan, self.simulate(going.first, going.plan), self.clock, going.history)
 
     def _provider(self, cloud: Cloud, inbox: Inbox) -> Provider:
         factory = self.manager.providers().choose(cloud.provider, key="cloud.provider")
         provider = factory(cloud=cloud, clock=self.clock, inbox=inbox)
         provider.check(cloud)
         return provider
-
-    def _promotion(self, mode: str) -> Callable[[ExperimentSpec, int, Mapping[int, float]], Sequence[int] | None]:
-        sign = 1.0 if mode == "max" else -1.0
-        return lambda spec, stage, scores: self.manager.promote(
-            spec, stage, {trial: sign * score for trial, score in scores.items()}
-        )
-
-    def _request(self, tuning: Tuning, planned: Forecast, directory: RunDirectory) -> RunRequest:
-        profile = planned.problem.profile
-        slowest_s = max(latency.mean for latency in profile.iteration_s.values())
-        return RunRequest(
-            run=directory.run,
-            problem=planned.problem,
-            plan=planned.plan,
-            configs=self.configs(tuning),
-            storage=directory.checkpoints if tuning.storage is None else tuning.storage / directory.run,
-            logs=directory.logs,
-            metric=tuning.metric,
-            mode=tuning.mode,
-            seed=tuning.seed,
-            target=tuning.target.name,
-            record=problem_table(planned.problem),
-            environment=_environment(),
-            env=tuning.env,
-            checkpoint_every_s=tuning.checkpoint_every_s,
-            stall_s=LEAST_PATIENCE_S + PATIENCE * (profile.start_s.mean + slowest_s + profile.save_s.mean),
-            max_usd=tuning.max_usd,
-        )
-
-
-def _environment() -> dict[str, str]:
-    versions = {}
-    for name in ("rubberband-tune", "torch", "numpy", "scipy"):
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": str(len(os.sched_getaffinity(0))),
-        **versions,
-    }

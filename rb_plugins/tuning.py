@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from rb_core.check import non_empty, one_of, positive, positive_int
 from rb_core.errors import InvalidInput
@@ -17,12 +17,20 @@ from rb_core.spec import ExperimentSpec
 from rb_core.target import Target
 
 Mode = Literal["max", "min"]
+AtDeadline = Literal["finish", "stop"]
+"""The values of `rb_core.engine.request.OnDeadline`."""
 
 DEFAULT_LAUNCHER = "ddp"
 """Trains on one slot and on many alike."""
 
 DEFAULT_PROFILING_S = 300.0
 """Longest time that profiling may take unless told otherwise."""
+
+DEFAULT_CHECKPOINT_EVERY_S = 600.0
+"""Longest time between two checkpoints within a stage unless told otherwise."""
+
+ON_DEADLINE: tuple[AtDeadline, ...] = get_args(AtDeadline)
+"""What may happen when the deadline has come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +71,11 @@ class Tuning:
         storage: folder of the checkpoints; None for one in the run directory.
         checkpoint_every_s: longest time between two checkpoints within a stage.
         max_usd: hard limit of the bill, checked before each launch.
-        env: variables for every rank.
+        on_deadline: what happens when the deadline has come: ``finish`` or ``stop``.
+        env: variables for every rank; kept in the run's directory, so no place for secrets.
         policies: what may happen before a barrier.
+        file: the experiment file that all this is from, if it is from one.
+        again: how a later process finds a function that is sent by value; None where it cannot.
     """
 
     target: Target
@@ -80,10 +91,13 @@ class Tuning:
     profile: ScalingProfile | Measuring = field(default_factory=Measuring)
     launcher: str = DEFAULT_LAUNCHER
     storage: Path | None = None
-    checkpoint_every_s: float = 600.0
+    checkpoint_every_s: float = DEFAULT_CHECKPOINT_EVERY_S
     max_usd: float | None = None
+    on_deadline: AtDeadline = "finish"
     env: Mapping[str, str] = field(default_factory=dict)
     policies: Policies = field(default_factory=Policies)
+    file: Path | None = None
+    again: Target | None = None
 
     def __post_init__(self) -> None:
         check_space(self.space)
@@ -94,5 +108,6 @@ class Tuning:
             raise InvalidInput("train.seed", f"must be an integer of at least 0, got {self.seed!r}")
         one_of("run.sampling", self.sampling, METHODS)
         positive("run.checkpoint_every_s", self.checkpoint_every_s)
+        one_of("run.on_deadline", self.on_deadline, ON_DEADLINE)
         if self.max_usd is not None:
             positive("run.max_usd", self.max_usd)

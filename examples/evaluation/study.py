@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -41,6 +42,9 @@ ITERATION_S = 60.0
 MAX_NODES = 32
 START_S, SAVE_S, SYNC_S = 5.0, 1.0, 5.0
 SPREAD_PENALTY = 0.15
+ITERATION_CV, TRIAL_CV, START_CV = 0.05, 0.2, 0.2
+"""Coefficients of variation where something varies: of an iteration, of the speed of configurations, of launch and
+init."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,26 @@ class Case:
             ),
             objective=Objective(deadline_factor=deadline_factor),
         )
+
+
+def with_noise(problem: Problem) -> Problem:
+    """The same problem where iterations, configurations, launch and init vary."""
+    profile, cloud = problem.profile, problem.cloud
+    return dataclasses.replace(
+        problem,
+        profile=dataclasses.replace(
+            profile,
+            iteration_s={w: _spread(latency, ITERATION_CV) for w, latency in profile.iteration_s.items()},
+            trial_cv=TRIAL_CV,
+        ),
+        cloud=dataclasses.replace(
+            cloud, launch_s=_spread(cloud.launch_s, START_CV), init_s=_spread(cloud.init_s, START_CV)
+        ),
+    )
+
+
+def _spread(latency: Latency, cv: float) -> Latency:
+    return Latency(mean=latency.mean, std=cv * latency.mean)
 
 
 def cases() -> Iterator[Case]:

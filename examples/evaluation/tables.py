@@ -26,10 +26,10 @@ def write_summary(rows: Sequence[Row], path: Path) -> None:
         of_experiment = list(group)
         names = [name for name in planners_of(of_experiment) if name in MEASURED]
         lines += ["", f"## {experiment}", ""]
-        lines += _head(["cloud", "deadline", *(f"against {name}" for name in names), "above bound"])
+        lines += head(["cloud", "deadline", *(f"against {name}" for name in names), "above bound"])
         for _, cloud, factor, panel in by_panel(of_experiment):
             cells = [cloud, f"{factor:g}x", *(savings(panel, name) for name in names), above_bound(panel)]
-            lines.append(_line(cells))
+            lines.append(line(cells))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -44,11 +44,11 @@ def write_table(rows: Sequence[Row], path: Path) -> None:
         of_panel = list(group)
         names = planners_of(of_panel)
         lines += ["", f"## {experiment} on {cloud}", ""]
-        lines += _head(["workload", "deadline", *names, "lower bound"])
+        lines += head(["workload", "deadline", *names, "lower bound"])
         for row in of_panel:
             deadline = f"{row.deadline_factor:g}x = {row.deadline_s / 3600:.2f} h"
             figures = [_figures(row.outcomes[name]) for name in names]
-            lines.append(_line([row.case.workload, deadline, *figures, f"{row.lower_bound_usd:.2f}"]))
+            lines.append(line([row.case.workload, deadline, *figures, f"{row.lower_bound_usd:.2f}"]))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -94,9 +94,9 @@ def _figures(outcome: Outcome | None) -> str:
     return "-" if outcome is None else f"{outcome.jct_s / 3600:.2f} h {outcome.cost_usd:.2f}"
 
 
-def _head(cells: Sequence[str]) -> list[str]:
-    return [_line(cells), _line(["---"] * len(cells))]
+def head(cells: Sequence[str]) -> list[str]:
+    return [line(cells), line(["---"] * len(cells))]
 
 
-def _line(cells: Sequence[str]) -> str:
+def line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"

@@ -332,12 +332,12 @@ class ChainRun:
         if self.running or self._doubts or self._at_barrier:
             return
         self._at_barrier = True
-        setting = self._setting
-        if setting.request.sync_s > 0:
-            over = BarrierReached(chain=self.number)
-            setting.clock.call_at(setting.clock.now() + setting.request.sync_s, lambda: setting.inbox.put(over))
+        clock, inbox = self._setting.clock, self._setting.inbox
+        over = BarrierReached(chain=self.number)
+        if self._setting.request.sync_s > 0:
+            clock.call_at(clock.now() + self._setting.request.sync_s, lambda: inbox.put(over))
         else:
-            self.barrier()
+            inbox.put(over)
 
     def _spare(self) -> None:
         """Give back what has fallen idle, with nothing left to start, as far as the next stage does not keep it."""

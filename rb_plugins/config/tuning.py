@@ -21,7 +21,7 @@ from rb_plugins.config.objective import ObjectiveTable
 from rb_plugins.config.profile import read_profile
 from rb_plugins.config.shape import shaped
 from rb_plugins.config.source import naming, read_table
-from rb_plugins.tuning import DEFAULT_LAUNCHER, DEFAULT_PROFILING_S, Measuring, Tuning
+from rb_plugins.tuning import DEFAULT_CHECKPOINT_EVERY_S, DEFAULT_LAUNCHER, DEFAULT_PROFILING_S, Measuring, Tuning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +40,9 @@ class RunTable:
 
     launcher: str = DEFAULT_LAUNCHER
     storage: str | None = None
-    checkpoint_every_s: Seconds = 600.0
+    checkpoint_every_s: Seconds = DEFAULT_CHECKPOINT_EVERY_S
     max_usd: float | None = None
+    on_deadline: Literal["finish", "stop"] = "finish"
     env: Mapping[str, str] = field(default_factory=dict)
     sampling: Literal["random", "sobol"] = "random"
 
@@ -106,9 +107,11 @@ def load_tuning(path: Path, *, price_books: PriceBooks) -> Tuning:
             storage=_storage(table.run.storage, folder),
             checkpoint_every_s=table.run.checkpoint_every_s,
             max_usd=table.run.max_usd,
+            on_deadline=table.run.on_deadline,
             env=table.run.env,
             sampling=table.run.sampling,
             policies=table.policies,
+            file=path.absolute(),
         )
 
 

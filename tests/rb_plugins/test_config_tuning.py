@@ -40,6 +40,7 @@ launcher = "ddp"
 storage = "checkpoints"
 checkpoint_every_s = "10m"
 max_usd = 5.0
+on_deadline = "stop"
 env = {OMP_NUM_THREADS = "1"}
 [objective]
 deadline_s = "1.3x"
@@ -67,6 +68,7 @@ def test_every_value_of_a_file_arrives_and_nothing_is_imported(load, tmp_path):
     assert tuning.objective.deadline_factor == 1.3
     assert tuning.storage == tmp_path / "checkpoints"
     assert (tuning.launcher, tuning.checkpoint_every_s, tuning.max_usd) == ("ddp", 600.0, 5.0)
+    assert (tuning.on_deadline, tuning.file) == ("stop", tmp_path / "e.toml")
     assert tuning.env == {"OMP_NUM_THREADS": "1"}
     assert set(tuning.space) == {"lr", "momentum", "layers", "width"}
     assert tuning.space["momentum"].ppf([0.0, 1.0]) == pytest.approx([0.5, 0.99])
@@ -116,6 +118,7 @@ def test_a_profile_may_be_known(load, tmp_path):
         ("slots = [1, 2]", "slots = [1, 0]", r"^profile\.slots\[1\]: must be a positive integer, got 0"),
         ('"30s"', '"soon"', r"^profile\.budget_s: must be seconds or a duration"),
         ('"10m"', "0", r"^run\.checkpoint_every_s: must be a finite number above 0"),
+        ('"stop"', '"later"', r"^run\.on_deadline: must be one of 'finish' or 'stop', got 'later'"),
         ("max_usd = 5.0", "max_usd = -1", r"^run\.max_usd: must be a finite number above 0"),
         ('"checkpoints"', '"s3://bucket/x"', r"^run\.storage: must be a folder in this version"),
         ('OMP_NUM_THREADS = "1"', "OMP_NUM_THREADS = 1", r"^run\.env\.OMP_NUM_THREADS: must be text, got 1"),
