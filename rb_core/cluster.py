@@ -13,8 +13,16 @@ from rb_core.events import NodeLeaving, NodeLost, NodeReady, NodeReleased, NodeR
 from rb_core.hardware import InstanceType
 from rb_core.journal import Journal
 from rb_core.learning import Learning
-from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Provider, Slot, Timer
+from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Notice, Provider, Slot, Timer
 from rb_core.state import NodeState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesMissing(Notice):
+    """Nodes for a chain were asked for in vain."""
+
+    chain: int
+
 
 Admit = Callable[[int, InstanceType], None]
 """Asked before nodes are requested: raises when these would break a limit of the run."""
@@ -380,6 +388,7 @@ class Cluster:
             f"{count} node(s) of type {instance_type.name} could not be had ({reason}); the stage goes on with what it "
             "has, and they are asked for again"
         )
+        self._inbox.put(NodesMissing(chain=self._chain))
 
     def _ask_again(self) -> None:
         """After the pause: one request more, whatever failed before."""

@@ -12,6 +12,10 @@ run a single iteration tells less than the profile does, which stands for about 
 twenty tells more than the profile, unless trials differ much among themselves. The trials of a whole stage decide.
 Of latencies each one is a ratio, and the profile stands for about three.
 
+These variances are what is taken for granted before anything was seen. How far the trials' ratios in fact lie apart
+scales them all, as `AGREEMENT` ratios of the expected spread would together with those seen: trials that agree to the
+second settle the factor at once.
+
 A single step that took far longer than the others (`OUTLIER` times their median) counts as that long and no longer.
 """
 
@@ -40,6 +44,9 @@ LEAST_STEP_CV = 0.5
 
 OUTLIER = 3.0
 """A step or latency counts at most this many times their median."""
+
+AGREEMENT = 2
+"""So many ratios with the expected spread stand for what is known of it before anything was seen."""
 
 _BEFORE = 3
 """So many of the expected length take part in the median, so that the first ones measured do not set it alone."""
@@ -155,9 +162,12 @@ class Learning:
 
 def _shrunk(ratios: Ratios) -> float:
     """The factor that follows from what was measured."""
+    weight = math.fsum(1 / variance for _, variance in ratios)
+    mean = math.fsum(ratio / variance for ratio, variance in ratios) / weight
+    spread = math.fsum((ratio - mean) ** 2 / variance for ratio, variance in ratios)
+    weight *= (AGREEMENT + len(ratios) - 1) / (AGREEMENT + spread)
     sure = PRIOR**-2
-    weights = math.fsum([sure, *(1 / variance for _, variance in ratios)])
-    return math.fsum([sure, *(ratio / variance for ratio, variance in ratios)]) / weights
+    return (sure + weight * mean) / (sure + weight)
 
 
 def _most(ratios: Iterable[float]) -> float:

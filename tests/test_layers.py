@@ -13,8 +13,8 @@ LAYERS = (
     # 0, values: frozen dataclasses and their checks
     "errors check spec hardware profile plan events plainjson",
     # 1, logic: from value to value; randomness is passed in
-    "bracket placement dag billing draws occupancy simulate moments expectation planners explain standing promise sizing space "
-    "ernest learning measurement steadiness training.sharding",
+    "bracket placement dag billing draws occupancy simulate moments expectation planners explain standing promise "
+    "sizing space ernest learning measurement steadiness training.sharding",
     # 2, ports: what the engine and the user's function see of each other and of the world
     "ports clock trial target training",
     # 3, doing: what remembers and decides

@@ -188,7 +188,7 @@ class ChainRun:
             return
         self._moving = True
         for running in self.running.values():
-            running.interrupt("goes on with another allocation", self._setting.request.grace_s)
+            running.interrupt("goes on with another allocation", self._setting.request.grace_s + running.step_s)
         self._moved()
 
     def joined(self, node: HeldNode) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 
 from rb_core.bracket import Bracket
 from rb_core.budget import Budget
-from rb_core.cluster import Cluster
+from rb_core.cluster import Cluster, NodesMissing
 from rb_core.engine.adoption import Adoption
 from rb_core.engine.chainrun import BarrierReached, ChainRun
 from rb_core.engine.failures import Failures
@@ -68,7 +68,7 @@ class Loop:
         self._budget = Budget(request.problem.cloud, journal, request.max_usd)
         self._losses = 0
         self._priced = 0
-        self._look_s = 0.0
+        self._look: Timer | None = None
         self._budget_timer: Timer | None = None
         failures = Failures(request.hopeless_after)
         names = (f"{request.run}-{number}" for number in itertools.count(len(journal.state.nodes)))
@@ -135,6 +135,8 @@ class Loop:
                     _end(running)
                 for lane in self._lanes:
                     lane.chain.doubt_no_more()
+                if self._look is not None:
+                    self._look.cancel()
 
     def _loop(self, resumed: bool) -> None:
         if resumed:
@@ -154,7 +156,8 @@ class Loop:
                     "this is a fault of the provider or the launcher"
                 )
             self._take(notice)
-            self._watch_drift()
+            if isinstance(notice, TrialNotice):
+                self._watch_drift()
             self._watch_budget()
 
     def _take(self, notice: Notice) -> None:
@@ -177,6 +180,10 @@ class Loop:
                 lane = self._lane_of[notice.chain]
                 lane.chain.barrier()
                 lane.advance()
+            case NodesMissing():
+                lane = self._lane_of[notice.chain]
+                lane.replan("nodes could not be had")
+                lane.advance()
             case _BudgetDue():
                 self._arm_budget()
             case _DeadlineDue():
@@ -187,10 +194,10 @@ class Loop:
         if node is None:
             return
         if notice.kind == NodeNews.LOST:
+            lane.chain.lost(node)
             if node.running:
                 self._bear(node.name, notice.reason)
-            lane.chain.lost(node)
-            lane.replan(f"node {node.name} was lost")
+                lane.replan(f"node {node.name} was lost")
             lane.chain.replace()
         elif notice.kind == NodeNews.LEAVING:
             lane.chain.leaving(node, notice.in_s)
@@ -227,12 +234,16 @@ class Loop:
         return self._setting.request.problem.cloud.max_nodes - sum(others)
 
     def _watch_drift(self) -> None:
+        """Arrange to compare what has been measured with what was planned; trials that run alike tell it together."""
+        if self._setting.request.replan and self._look is None:
+            pause_s = max(LOOK_EVERY_S, LOOK_EVERY * self._setting.journal.t_s)
+            self._look = self._setting.clock.call_at(self._setting.clock.now() + pause_s, self._compare)
+
+    def _compare(self) -> None:
         """Plan anew when iterations turn out to take another time than the plan rests on."""
-        t_s = self._setting.journal.t_s
-        if self._setting.request.replan and t_s >= self._look_s:
-            self._look_s = t_s + max(LOOK_EVERY_S, LOOK_EVERY * t_s)
-            for replanning in self._replannings:
-                replanning.drifted()
+        self._look = None
+        for replanning in self._replannings:
+            replanning.drifted()
 
     def _watch_budget(self) -> None:
         """Look at the money whenever nodes were requested."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
@@ -12,10 +13,16 @@ from rb_core.events import Replanned
 from rb_core.expectation import Batch
 from rb_core.ledger import released_usd
 from rb_core.plan import Objective, Problem
-from rb_core.planners.rest import Rest, in_a_row, replanned, stages_left
+from rb_core.planners.rest import Change, Rest, in_a_row, replanned, stages_left
 
 DRIFT = 0.1
 """The rest is planned anew when iterations take this much more or less than when it was planned last."""
+
+SCARCE = 3
+"""After so many requests in a row that came to nothing, with no node held, other types are looked at."""
+
+MARGIN = 0.02
+"""Share of the time left that is kept back for what no plan foresees: refused requests, restarts, one more change."""
 
 
 class Replanning:
@@ -51,6 +58,8 @@ class Replanning:
             return
         rest = self._rest()
         change = replanned(rest)
+        if change is not None and self._costs_a_restart(change) and not self._worth_a_restart(change, rest):
+            change = replanned(replace(rest, settled=1))
         if change is None:
             return
         journal, chain = self._setting.journal, self._lane.chain
@@ -70,6 +79,21 @@ class Replanning:
         for follower, new in zip(self._lane.left[1:], later, strict=True):
             follower.allocations[:] = new
         chain.move(own)
+
+    def _costs_a_restart(self, change: Change) -> bool:
+        """Whether trials that train now would have to save and start again."""
+        chain = self._lane.chain
+        now, then = chain.allocations[chain.stage], in_a_row(change.plan)[0]
+        same = (now.instance_type, now.slots_per_trial) == (then.instance_type, then.slots_per_trial)
+        return bool(chain.running) and not same
+
+    def _worth_a_restart(self, change: Change, rest: Rest) -> bool:
+        """Whether the change gains something even after the wait for the iterations that run, and for the restart."""
+        profile = rest.problem.profile
+        again_s = profile.start_s.mean + max(running.step_s for running in self._lane.chain.running.values())
+        objective = rest.problem.objective
+        limit_s = objective.deadline_s if objective is not None and objective.deadline_s is not None else math.inf
+        return change.jct_s + again_s <= max(limit_s, change.before_jct_s)
 
     @property
     def _elapsed_s(self) -> float:
@@ -92,15 +116,22 @@ class Replanning:
             current=current,
             instance_type=self._lane.cluster.instance_type,
             held=self._held(),
+            scarce=self._scarce(),
             spent_usd=released_usd(self._setting.journal.state, problem.cloud, lane=self._lane.number),
         )
+
+    def _scarce(self) -> str:
+        """The type that could not be had so often that another one is looked for."""
+        cluster = self._lane.cluster
+        nowhere = not cluster.usable and not cluster.requested
+        return cluster.instance_type.name if cluster.instance_type and nowhere and cluster.failures >= SCARCE else ""
 
     def _objective(self) -> Objective | None:
         """What is left of the limit; None when nothing is, so that the rest is to be as cheap as possible."""
         objective = self._setting.request.problem.objective
         if objective is None or objective.deadline_s is None:
             return objective
-        left_s = objective.deadline_s - self._elapsed_s
+        left_s = (objective.deadline_s - self._elapsed_s) * (1.0 - MARGIN)
         return replace(objective, deadline_s=left_s) if left_s > 0 else None
 
     def _held(self) -> tuple[Batch, ...]:

@@ -22,6 +22,10 @@ Remove = Callable[[str], None]
 """Removes the checkpoint at a path; raises UnusableCheckpoint when it cannot."""
 
 
+_LONGEST = 2.0
+"""So many times the mean is what one iteration is expected to take at most."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """What all parts of a running engine share.
@@ -105,6 +109,12 @@ class RunningTrial:
     def iteration_s(self) -> float | None:
         """Mean time of the iterations of this start; None before the first one is over."""
         return self._measured_s / self._measured if self._measured else None
+
+    @property
+    def step_s(self) -> float:
+        """The longest that one iteration is expected to take, and the save after it."""
+        profile = self._setting.learning.profile
+        return _LONGEST * self._slow * profile.iteration_s[len(self.run.slots)].mean + profile.save_s.mean
 
     def interrupt(self, cause: str, grace_s: float | None = None) -> None:
         """End it for a reason that is not its own: at once, or after it has saved where a grace is given."""

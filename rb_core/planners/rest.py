@@ -31,7 +31,8 @@ LEAST_GAIN = 0.05
 SMALL_MISS = 0.1
 """Where no plan is in time, a miss of up to this share of the time that is left is still worth hurrying for."""
 
-_IMPOSSIBLE = "the current plan needs more nodes than may be held"
+_TOO_MANY = "the current plan needs more nodes than may be held"
+_SCARCE = "the current plan needs nodes of a type that cannot be had now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,8 @@ class Rest:
         held: batches held, those that are still starting in the order of their requests.
         spent_usd: bill of what has been given back, and of all training so far under PER_FUNCTION.
         settled: so many of the first stages keep what is planned for them, such as one that has begun.
+        scarce: name of a type of which no node can be had now, nor is held; empty for none. Other types are planned
+            with, and a current plan that needs it cannot be carried out.
 
     Raises:
         InvalidInput: the plan has another shape than the experiment, or a value is out of its limits.
@@ -58,6 +61,7 @@ class Rest:
     held: tuple[Batch, ...] = ()
     spent_usd: float = 0.0
     settled: int = 0
+    scarce: str = ""
 
     def __post_init__(self) -> None:
         non_negative("spent_usd", self.spent_usd)
@@ -160,9 +164,17 @@ def replanned(rest: Rest, *, least_gain: float = LEAST_GAIN) -> Change | None:
     Raises:
         InvalidInput: the current plan names an unknown type or width, or cannot hold a trial.
     """
-    if least_nodes(rest.problem) is None or rest.settled >= len(stages_in_order(rest.problem)):
+    if least_nodes(_to_be_had(rest)) is None or rest.settled >= len(stages_in_order(rest.problem)):
         return None
     return _Replanning(rest, least_gain).change()
+
+
+def _to_be_had(rest: Rest) -> Problem:
+    """The problem without the type that is scarce, unless there is no other."""
+    others = tuple(t for t in rest.problem.cloud.instance_types if t.name != rest.scarce)
+    if not others or len(others) == len(rest.problem.cloud.instance_types):
+        return rest.problem
+    return dataclasses.replace(rest.problem, cloud=dataclasses.replace(rest.problem.cloud, instance_types=others))
 
 
 class _Replanning:
@@ -175,8 +187,14 @@ class _Replanning:
         errors = float(ndtri(confidence)) if confidence is not None and rest.problem.noisy else 0.0
         whole = Onward(model, start, errors=errors)
         self._before = whole.foreseen(current)
-        self._possible = max(allocation.nodes for allocation in current) <= rest.problem.cloud.max_nodes
+        problem = _to_be_had(rest)
+        self._obstacle = ""
+        if max(allocation.nodes for allocation in current) > problem.cloud.max_nodes:
+            self._obstacle = _TOO_MANY
+        elif problem != rest.problem and any(allocation.instance_type == rest.scarce for allocation in current):
+            self._obstacle = _SCARCE
         self._settled = current[: rest.settled]
+        model = model if problem == rest.problem else ExpectedModel(problem)
         self._onward = Onward(model, whole.followed(self._settled), first=rest.settled, errors=errors)
         self._given_back_usd = model.finish(start).cost_usd
 
@@ -191,34 +209,34 @@ class _Replanning:
 
     def _in_time(self, deadline_s: float) -> Change | None:
         late_s = self._before.late_s(deadline_s)
-        if self._possible and not late_s:
+        if not self._obstacle and not late_s:
             return self._cheaper(deadline_s)
-        why = f"the current plan would end {late_s:.0f} s late" if self._possible else _IMPOSSIBLE
+        why = self._obstacle or f"the current plan would end {late_s:.0f} s late"
         best = self._onward.cheapest(deadline_s)
         if best:
             return self._to(best, why)
         best = self._onward.soonest()
         if best is None or best.late_s(deadline_s) > SMALL_MISS * deadline_s:
             return self._cheaper(why="no plan is in time; ")
-        if self._possible and self._before.surely_s <= best.surely_s + TOLERANCE:
+        if not self._obstacle and self._before.surely_s <= best.surely_s + TOLERANCE:
             return None
         return self._to(best, f"{why}; no plan is in time, and this one ends soonest")
 
     def _sooner(self, budget_usd: float) -> Change | None:
         before = self._before
-        if self._possible and before.cost_usd <= loosened(budget_usd):
+        if not self._obstacle and before.cost_usd <= loosened(budget_usd):
             best = self._onward.soonest(budget_usd, before.jct_s * (1.0 - self._least_gain))
             return self._to(best, f"ends {before.jct_s - best.jct_s:.0f} s sooner") if best else None
         best = self._onward.soonest(budget_usd)
         if best is None:
             return self._cheaper(why="no plan keeps the budget; ")
         over = f"the current plan would cost {before.cost_usd - budget_usd:.4f} usd too much"
-        return self._to(best, over if self._possible else _IMPOSSIBLE)
+        return self._to(best, self._obstacle or over)
 
     def _cheaper(self, within_s: float = math.inf, *, why: str = "") -> Change | None:
-        if not self._possible:
+        if self._obstacle:
             best = self._onward.cheapest(within_s)
-            return self._to(best, why + _IMPOSSIBLE) if best else None
+            return self._to(best, why + self._obstacle) if best else None
         left_usd = self._before.cost_usd - self._given_back_usd
         if left_usd <= 0:
             return None

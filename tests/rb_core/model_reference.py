@@ -94,7 +94,7 @@ def trainings(
 def given_back_early(
     nodes: list[Node], now_s: float, taken: list[tuple[float, float, tuple[Node, ...]]], surplus: int, barrier_s: float
 ) -> dict[int, float]:
-    """When nodes are given back before a barrier, by their `order`: the first `surplus` that have nothing left to do."""
+    """When nodes go before a barrier, by their `order`: the first `surplus` that have nothing left to do."""
     last_start_s = max(start_s for start_s, _, _ in taken)
     falling_idle = []
     for rank, node in enumerate(sorted(nodes, key=lambda node: max(now_s, node.usable_s))):

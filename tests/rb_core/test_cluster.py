@@ -69,7 +69,8 @@ class Rig:
     def settle(self, until_s=None):
         """Take everything that is said until then, or until all is quiet."""
         while (notice := self.inbox.get(until_s)) is not None:
-            self.cluster.took(notice)
+            if isinstance(notice, NodeNotice):
+                self.cluster.took(notice)
 
     def wait(self, seconds):
         self.settle(self.clock.now() + seconds)
