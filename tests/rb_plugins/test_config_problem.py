@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rb_core.errors import InvalidInput, RubberBandError
 from rb_core.hardware import BillingMode, Latency, Market
-from rb_core.plan import Problem
+from rb_core.plan import Policies, Problem
 from rb_plugins.config.problem import fingerprint, load_problem, problem_table, read_problem
 from rb_plugins.ec2_prices import price_book
 from rb_plugins.forecast import forecast
@@ -259,7 +259,8 @@ def test_a_catalogue_reference_that_is_wrong(cloud, message):
          "objective: must set exactly one of deadline_s and budget_usd, got deadline_s and budget_usd"),
         ("objective/confidence", 1, "objective.confidence: must be a number from 0.5 to 0.999, got 1.0"),
         ("policies/prefetch", True,
-         "policies.prefetch: is not supported by this version; leave it out or set it to false"),
+         "policies.prefetch: is not supported, since most plans would save nothing by it; leave it out or set it to "
+         "false"),
         ("policies/prefetch", 0, "policies.prefetch: must be true or false, got 0"),
         ("speed", 3, "speed: is not a known key; known: experiment, profile, cloud, objective, policies"),
         ("objective/deadline_s", 10**13,
@@ -275,6 +276,11 @@ def test_an_error_names_path_limit_and_value(path, value, message):
     with pytest.raises(InvalidInput) as caught:
         read(changed(path, value))
     assert str(caught.value) == message
+
+
+def test_early_release_is_off_unless_the_file_turns_it_on():
+    assert not read(changed("policies", ...)).policies.early_release
+    assert read(changed("policies/early_release", True)).policies == Policies(early_release=True)
 
 
 def test_planning_needs_an_objective(tmp_path):

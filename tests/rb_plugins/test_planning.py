@@ -50,6 +50,28 @@ def test_explain_adds_up_to_the_plan_and_names_its_neighbours(answer):
     assert told["above_lower_bound_usd"] == pytest.approx(plan["expected"]["cost_usd"] - plan["cost_lower_bound_usd"])
 
 
+def test_early_release_is_used_where_a_problem_file_turns_it_on(answer):
+    usual, early = answer("plan"), answer("plan", "--explain", policies={"early_release": True})
+    assert usual == answer("plan", policies={"early_release": False})
+    assert early["stages"] == usual["stages"]
+    assert early["expected"]["cost_usd"] < usual["expected"]["cost_usd"]
+    assert early["expected"]["jct_s"] == usual["expected"]["jct_s"]
+    assert early["expected"]["cost_usd"] == pytest.approx(early["simulated"]["cost_usd"]["mean"])
+    assert early["fingerprint"] != usual["fingerprint"]
+    saved = usual["expected"]["cost_usd"] - early["expected"]["cost_usd"]
+    assert early["explain"]["cost_usd"]["early_release"] == pytest.approx(-saved)
+    front = answer("pareto", policies={"early_release": True})["front"]
+    assert early["expected"]["cost_usd"] in [point["cost_usd"] for point in front]
+
+
+def test_simulate_gives_nodes_back_early_where_the_problem_says_so(answer, tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"stages": answer("plan")["stages"]}))
+    usual, early = (answer("simulate", "--plan", plan, policies={"early_release": on}) for on in (False, True))
+    assert early["jct_s"] == usual["jct_s"]
+    assert early["cost_usd"]["mean"] < usual["cost_usd"]["mean"]
+
+
 def test_more_nodes_are_tried_where_the_plan_is_at_its_limit(answer):
     told = answer("plan", "--explain", objective={"deadline_s": 500})["explain"]
     assert (told["nodes"], told["max_nodes"]) == (2, 2)

@@ -1,0 +1,220 @@
+"""The commands that run, stop and report: `run`, also of a run that goes on, `stop` and `report`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rb_plugins.command import FILE, command, open_session
+
+if TYPE_CHECKING:
+    from rb_core.hardware import Cloud
+    from rb_core.target import Target
+    from rb_plugins.outcome import Outcome
+    from rb_plugins.rundir import RunDirectory
+    from rb_plugins.terms import Options
+    from rb_plugins.tuning import AtDeadline, Measuring
+
+STOPPING = "stopping: trials save and everything is given back; once more, and they do not save"
+
+
+@command
+@click.argument("experiment", type=FILE, required=False)
+@click.option("--resume", metavar="RUN", default=None, help="Go on with a run, by its id or path, instead.")
+@click.option("--planner", default=None, help="Name of the planner; `rb-tune plugins` lists them.")
+@click.option("--deadline", default=None, help="Such as 90s, 45m or 2h since the run began; the objective from now on.")
+@click.option("--budget", type=float, default=None, help="In usd, for the whole run; the objective from now on.")
+@click.option("--max-usd", type=float, default=None, help="Hard limit of the bill; takes the recorded one's place.")
+@click.option(
+    "--on-deadline",
+    type=click.Choice(["finish", "stop"]),
+    default=None,
+    help="Finish as cheaply as possible when the deadline has come (the default), or stop then.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask before money is spent.")
+def run(
+    experiment: Path | None,
+    resume: str | None,
+    planner: str | None,
+    deadline: str | None,
+    budget: float | None,
+    max_usd: float | None,
+    on_deadline: AtDeadline | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Profile, plan and run the EXPERIMENT file, or go on with a run, and report what came of it."""
+    from rb_core.errors import InvalidInput
+    from rb_plugins.terms import Options
+
+    if (experiment is None) == (resume is None):
+        raise InvalidInput("EXPERIMENT", "is required, or --resume RUN in its place; not both")
+    options = Options(deadline=deadline, budget_usd=budget, max_usd=max_usd, on_deadline=on_deadline)
+    if experiment is not None:
+        _begin(experiment, options, planner=planner, yes=yes, as_json=as_json)
+    elif planner is not None:
+        raise InvalidInput("--planner", "must be left out with --resume: the run goes on with the plan that it has")
+    elif resume is not None:
+        _go_on(resume, options, yes=yes, as_json=as_json)
+
+
+@command
+@click.argument("run_", metavar="[RUN]", required=False)
+@click.option("--timeout", default="2m", show_default=True, help="How long to wait until everything is given back.")
+def stop(run_: str | None, timeout: str, as_json: bool) -> None:
+    """End RUN (an id or a path; the latest one by default), at work in another process, as its Ctrl-C does."""
+    from rb_core.check import non_negative
+    from rb_core.errors import UnusableLog
+    from rb_core.events import SCHEMA
+    from rb_plugins import show
+    from rb_plugins.rundir import RunDirectory
+    from rb_plugins.terms import asked_seconds
+
+    timeout_s = non_negative("--timeout", asked_seconds(timeout, key="--timeout"))
+    session = open_session()
+    directory = RunDirectory.find(session.directory, run_)
+    stopped = session.stop(str(directory.path), timeout_s=timeout_s)
+    outcome = None
+    with suppress(UnusableLog):  # ended before it had written of its beginning
+        outcome = session.report(str(directory.path))
+    ending = "unfinished" if outcome is None else outcome.ending
+    if as_json:
+        show.answer({"schema": SCHEMA, "run": directory.run, "stopped": stopped is not None, "state": ending})
+        return
+    if stopped is None:
+        show.line(f"run {directory.run} is not alive: {ending}")
+    else:
+        show.line(f"run {directory.run} has ended: {ending}; everything has been given back")
+    if outcome is None or outcome.resumable:
+        show.line(_how_to_go_on(directory.run))
+
+
+@command
+@click.argument("run_", metavar="[RUN]", required=False)
+def report(run_: str | None, as_json: bool) -> None:
+    """Report on RUN (an id or a path; the latest one by default) from its log."""
+    _show_outcome(open_session().report(run_), as_json)
+
+
+def profiling(target: Target, measuring: Measuring, cloud: Cloud) -> str:
+    """What is about to be measured, in words."""
+    from rb_core.report import duration
+    from rb_plugins.profiling import sizes
+
+    slots = ", ".join(map(str, sizes(measuring, cloud)))
+    return f"profiling {target.name} on {slots} slots per trial, for at most {duration(measuring.budget_s)}"
+
+
+def _begin(experiment: Path, options: Options, *, planner: str | None, yes: bool, as_json: bool) -> None:
+    from rb_core.report import profile_table
+    from rb_plugins import show
+    from rb_plugins.forecast import DEFAULT_PLANNER
+    from rb_plugins.interrupts import interruptible
+    from rb_plugins.planning import show_plan
+    from rb_plugins.tuning import Measuring
+
+    session = open_session()
+    tuning = options.of(session.load_tuning(experiment))
+    planner = DEFAULT_PLANNER if planner is None else planner
+    session.check(tuning, planner=planner)
+    with interruptible(STOPPING), session.launcher(tuning.launcher, tuning.target) as launcher:
+        if isinstance(tuning.profile, Measuring):
+            show.note(profiling(tuning.target, tuning.profile, tuning.cloud))
+        measured = session.profile(tuning, launcher)
+        for warning in getattr(measured, "warnings", ()):
+            show.note(f"warning: {warning}")
+        problem = session.problem(tuning, measured)
+        planned = session.plan(problem, planner=planner, seed=tuning.seed)
+        if not as_json:
+            show.table(profile_table(problem.profile))
+            show_plan(planned)
+        session.veto(planned, max_usd=tuning.max_usd)
+        _ask(tuning.cloud, planned.expected[1], yes)
+        directory = session.create(tuning, planned, measured)
+        show.note(f"run {directory.run} in {directory.path}")
+        with _answered(directory, as_json):
+            outcome = session.run(tuning, planned, launcher, directory=directory, progress=True)
+    _show_outcome(outcome, as_json)
+
+
+def _go_on(reference: str, options: Options, *, yes: bool, as_json: bool) -> None:
+    from rb_core.expectation import expected
+    from rb_plugins import show
+    from rb_plugins.interrupts import interruptible
+    from rb_plugins.terms import named_options
+
+    session = open_session()
+    with named_options():
+        going = session.resumable(reference, options.terms())
+    _ask(going.first.cloud, max(0.0, expected(going.first, going.plan)[1] - going.spent_usd), yes)
+    with interruptible(STOPPING), session.launcher(going.launcher, going.target) as launcher:
+        show.note(f"run {going.directory.run} in {going.directory.path}")
+        with _answered(going.directory, as_json):
+            outcome = session.go_on(going, launcher, progress=True)
+    _show_outcome(outcome, as_json)
+
+
+@contextmanager
+def _answered(directory: RunDirectory, as_json: bool) -> Iterator[None]:
+    """Print the JSON object of a run also when it fails."""
+    from rb_core.errors import RubberBandError
+    from rb_plugins import show
+    from rb_plugins.outcome import read_outcome
+
+    try:
+        yield
+    except RubberBandError:
+        if as_json and directory.began:
+            show.answer(read_outcome(directory).table())
+        raise
+
+
+def _ask(cloud: Cloud, expected_usd: float, yes: bool) -> None:
+    from rb_core.errors import InvalidInput, PlanVeto
+    from rb_core.report import money
+
+    if yes or cloud.provider == "local":
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput("--yes", "is required where nobody can be asked, because this run costs money")
+    if not click.confirm(f"Spend about {money(expected_usd)}?", err=True):
+        raise PlanVeto("none", "you answered no")
+
+
+def _show_outcome(outcome: Outcome, as_json: bool) -> None:
+    from rb_core.report import duration, outcome_table, trials_table
+    from rb_plugins import show
+
+    if outcome.missed:
+        show.note(f"warning: {outcome.missed}")
+    if as_json:
+        show.answer(outcome.table())
+        return
+    show.table(outcome_table(outcome.estimate, outcome.state, outcome.bill))
+    show.table(trials_table(outcome.state))
+    reason = outcome.state.reason.splitlines()[0] if outcome.state.reason else ""
+    show.line(f"run {outcome.state.run}: {outcome.ending}" + (f" ({reason})" if reason else ""))
+    if outcome.holder is not None:
+        show.line(f"{outcome.holder} is at work on it; `rb-tune stop {outcome.state.run}` ends it")
+    elif outcome.ending == "failed":
+        show.line(f"once its cause is out of the way: rb-tune run --resume {outcome.state.run}")
+    elif outcome.resumable:
+        show.line(_how_to_go_on(outcome.state.run))
+    show.line(f"profiling took {duration(outcome.profiling_s)} beforehand")
+    best = outcome.best
+    if best is not None:
+        show.line(
+            f"best {outcome.state.metric} {best.score:.6g} after {best.iterations} iterations: trial {best.trial}"
+        )
+        for name, value in best.config.items():
+            show.line(f"  {name} = {value!r}")
+        show.line(f"  checkpoint: {best.checkpoint or 'none'}")
+
+
+def _how_to_go_on(run: str) -> str:
+    return f"go on with it: rb-tune run --resume {run}"
