@@ -46,8 +46,13 @@ class Trouble:
         return rehearse_once(self.problem, self.plan, seed=self.number, faults=self.faults, **self.options)
 
 
-def trouble(number: int) -> Trouble:
-    """The case of that number."""
+def trouble(number: int, *, replan: bool = False) -> Trouble:
+    """The case of that number.
+
+    Args:
+        number: the seed of everything in it.
+        replan: whether the engine may plan the rest anew, which takes many times as long as all the rest.
+    """
     rng = np.random.default_rng([number, _CASES])
     experiment, profile, cloud = _experiment(rng), _profile(rng), _cloud(rng)
     plan = _plan(rng, experiment, cloud)
@@ -60,7 +65,7 @@ def trouble(number: int) -> Trouble:
         "retries": int(rng.integers(3)),
         "checkpoint_every_s": float(rng.choice((20.0, 60.0, 600.0))),
         "on_deadline": str(rng.choice(("finish", "stop"))),
-        "replan": _chance(rng, 0.2),
+        "replan": replan,
     }
     if _chance(rng, 0.2):
         dearest = max(kind.usd_per_s for kind in cloud.instance_types)

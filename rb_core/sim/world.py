@@ -8,12 +8,12 @@ from typing import Any
 
 from rb_core.clock import ManualClock
 from rb_core.engine import Engine, RunRequest
-from rb_core.errors import RubberBandError
+from rb_core.errors import UnusableLog
 from rb_core.events import Event, NodeRequested, RunEnded, RunStarted
 from rb_core.plan import AllocationPlan, Problem
 from rb_core.sim.cloud import SimCloud
 from rb_core.sim.curves import Curves
-from rb_core.sim.driver import DrivenClock, DrivenLauncher, DrivenProvider, Driver
+from rb_core.sim.driver import DrivenClock, DrivenLauncher, DrivenProvider, Driver, DriverKilled
 from rb_core.sim.evidence import Evidence
 from rb_core.sim.fates import Fates, NodeFate
 from rb_core.sim.faults import Faults
@@ -21,7 +21,7 @@ from rb_core.sim.launcher import SimLauncher, Training
 from rb_core.sim.provider import SimProvider
 from rb_core.sim.simlog import SimLog
 from rb_core.sim.store import SimStore
-from rb_core.state import fold
+from rb_core.state import RunState, apply
 
 RUN = "rehearsal"
 """Id of every rehearsed run."""
@@ -87,11 +87,12 @@ class World:
             absent_until_s = self.clock.now() + float(self.fates.kills.exponential(MEAN_ABSENCE_S))
             while self.clock.advance(absent_until_s):
                 pass
+        state, broken = _folded(self.log.events)
         return Evidence(
             request=self.request,
             events=tuple(self.log.events),
             began_s=_began_s(self.log.events),
-            state=fold(self.log.events),
+            state=state,
             nodes=self.cloud.books,
             owned=self.cloud.owned(RUN),
             starts=tuple(self.training.starts),
@@ -100,7 +101,7 @@ class World:
             killed_s=tuple(killed_s),
             faults=self._faults,
             endless=self.log.full,
-            error=error,
+            error=error or broken,
         )
 
     def engine(self, driver: Driver) -> Engine:
@@ -127,12 +128,11 @@ class World:
                 engine.resume(self.request, history)
             else:
                 engine.run(self.request)
-        except RubberBandError as error:
-            return error
-        except BaseException:
+        except Exception as error:
             # A dead engine may raise anything while it unwinds.
-            if driver.alive:
-                raise
+            return error if driver.alive else None
+        except DriverKilled:
+            pass
         return None
 
     def _fate(self, name: str) -> NodeFate:
@@ -143,6 +143,17 @@ class World:
             self._stage_of[event.node] = (event.chain, event.stage)
         if self._faults.clock_step_s and self.fates.steps.random() < 1 / _STEPS_EVERY:
             self.clock.step(self._faults.clock_step_s * float(self.fates.steps.choice((-1.0, 1.0))))
+
+
+def _folded(history: Sequence[Event]) -> tuple[RunState, Exception | None]:
+    """The state after these events, or as far as they fit each other, and why not further."""
+    state = RunState()
+    try:
+        for event in history:
+            apply(state, event)
+    except KeyError as missing:
+        return state, UnusableLog(f"the log speaks of {missing}, which it never introduced")
+    return state, None
 
 
 def _began_s(history: Sequence[Event]) -> float:

@@ -1,0 +1,45 @@
+"""Random small problems under random faults: the engine keeps every invariant in all of them."""
+
+import dataclasses
+
+import pytest
+
+from rb_core.events import RunEnding
+from rb_core.sim.invariants import BrokenInvariant
+from rb_core.sim.trouble import trouble
+
+RUNS = 2000
+BATCH = 100
+
+
+@pytest.mark.parametrize("first", range(0, RUNS, BATCH))
+def test_every_invariant_is_kept(first):
+    broken = []
+    for number in range(first, first + BATCH):
+        try:
+            trouble(number).rehearse()
+        except BrokenInvariant as error:
+            broken.append(f"{error}\n  again: ./dev rehearse --first {number} --runs 1")
+    assert not broken, "\n".join(broken)
+
+
+def test_the_cases_meet_everything():
+    cases = [trouble(number) for number in range(200)]
+    for field in dataclasses.fields(cases[0].faults):
+        assert len({getattr(case.faults, field.name) for case in cases}) > 1, field.name
+    assert {case.plan.order for case in cases} == set(type(cases[0].plan.order))
+    assert {len(case.problem.experiment.chains) for case in cases} == {1, 2, 3}
+    for key in ("mode", "on_deadline", "retries"):
+        assert len({case.options[key] for case in cases}) > 1, key
+
+
+def test_the_runs_end_in_every_way_and_are_killed():
+    runs = [trouble(number).rehearse() for number in range(60)]
+    assert {run.state.ending for run in runs} >= {RunEnding.DONE, RunEnding.FAILED}
+    assert sum(run.kills for run in runs) > 20
+
+
+def test_a_case_is_the_same_each_time():
+    assert trouble(7) == trouble(7)
+    assert trouble(7).rehearse() == trouble(7).rehearse()
+    assert trouble(7) != trouble(8)
