@@ -53,6 +53,7 @@ class HeldNode:
     Attributes:
         name: its name.
         instance_type: what it is.
+        request: number of the request that it was part of; 0 for one of an earlier process.
         running: whether it runs, and is billed.
         leaving: whether its provider is about to take it away.
         slots: its slots, empty until it is usable.
@@ -60,6 +61,7 @@ class HeldNode:
 
     name: str
     instance_type: InstanceType
+    request: int = 0
     running: bool = False
     leaving: bool = False
     slots: tuple[Slot, ...] = ()
@@ -119,6 +121,8 @@ class Cluster:
         self._wanted = 0
         self._chain = 0
         self._stage = 0
+        self._requests = 0
+        self._refused = 0
         self._failures = 0
         self._late = 0
 
@@ -144,7 +148,7 @@ class Cluster:
 
     @property
     def failures(self) -> int:
-        """Requests in a row that came to nothing."""
+        """Requests in a row of which not every node could be had."""
         return self._failures
 
     def __contains__(self, name: str) -> bool:
@@ -316,7 +320,10 @@ class Cluster:
 
     def _request(self, instance_type: InstanceType, count: int) -> None:
         self._admit(count, instance_type)
-        nodes = [HeldNode(name=next(self._names), instance_type=instance_type) for _ in range(count)]
+        self._requests += 1
+        nodes = [
+            HeldNode(name=next(self._names), instance_type=instance_type, request=self._requests) for _ in range(count)
+        ]
         row = {
             "chain": self._chain,
             "stage": self._stage,
@@ -350,13 +357,14 @@ class Cluster:
                 when_s = self._clock.now() + 2.0**attempt
                 self._clock.call_at(when_s, lambda: self._launch(asked, instance_type, attempt + 1))
         except LaunchFailure as error:
+            request = {**self._usable, **self._requested}[asked[0]].request
             for name in asked:
                 self._journal.write(NodeLost, node=name, reason=str(error), until_s=self._journal.t_s)
                 self._forget(name)
             if attempt:
                 # One that was not answered may have been obeyed.
                 self._give_back(asked, 0)
-            self._failed(len(asked), instance_type, str(error))
+            self._failed(len(asked), instance_type, request, str(error))
             self.refill()
 
     def _ready(self, node: HeldNode) -> HeldNode | None:
@@ -380,10 +388,13 @@ class Cluster:
         self._journal.write(NodeLost, node=node.name, reason=notice.reason, until_s=self._ago(notice))
         self._forget(node.name)
         if not node.running:
-            self._failed(1, node.instance_type, notice.reason)
+            self._failed(1, node.instance_type, node.request, notice.reason)
 
-    def _failed(self, count: int, instance_type: InstanceType, reason: str) -> None:
-        self._failures += 1
+    def _failed(self, count: int, instance_type: InstanceType, request: int, reason: str) -> None:
+        """Nodes of one request could not be had; those of the same request count as one failure."""
+        if request == 0 or request != self._refused:
+            self._failures += 1
+        self._refused = request
         self._journal.warn(
             f"{count} node(s) of type {instance_type.name} could not be had ({reason}); the stage goes on with what it "
             "has, and they are asked for again"

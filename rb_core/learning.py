@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -45,7 +45,7 @@ LEAST_STEP_CV = 0.5
 OUTLIER = 3.0
 """A step or latency counts at most this many times their median."""
 
-AGREEMENT = 2
+AGREEMENT = 1
 """So many ratios with the expected spread stand for what is known of it before anything was seen."""
 
 _BEFORE = 3
@@ -53,6 +53,9 @@ _BEFORE = 3
 
 _FRESH = 1.05
 """So many times as many reports make it worth while to work the factor out anew."""
+
+Steps = Sequence[tuple[int, float, float]]
+"""(iterations, expected seconds, measured seconds) of a trial's reports."""
 
 Ratios = Sequence[tuple[float, float]]
 """(ratio, variance) of what was measured."""
@@ -72,7 +75,6 @@ class Learning:
             cloud: likewise.
         """
         self._profile, self._cloud = profile, cloud
-        # For each trial (iterations, expected seconds, measured seconds) of every report.
         self._steps: defaultdict[int, list[tuple[int, float, float]]] = defaultdict(list)
         self._starts_s: list[float] = []
         self._saves_s: list[float] = []
@@ -126,7 +128,7 @@ class Learning:
         """
         reports, drift = self._drift
         if self._reports > reports * _FRESH:
-            most = _most(taken_s / expected_s for steps in self._steps.values() for _, expected_s, taken_s in steps)
+            most = self._most()
             drift = _shrunk([self._of_trial(steps, most) for steps in self._steps.values()])
             self._drift = self._reports, drift
         return drift
@@ -142,6 +144,33 @@ class Learning:
             save_s=_learned(self._profile.save_s, self._saves_s),
         )
 
+    def profile_of(self, trials: Collection[int]) -> ScalingProfile:
+        """The profile as it is known now for these trials alone; for none in particular it is `profile`.
+
+        What makes a trial fast or slow is its own and stays, so of those that go on it is known by now: as far as its
+        iterations tell, which is the more the less they differ among themselves. What stays unknown of each, and how
+        they differ from each other, makes up the new `trial_cv`, where the profile has one.
+        """
+        known, drift = self.profile, self.drift
+        if not trials or not self._steps:
+            return known
+        most, usual = self._most(), max(LEAST_TRIAL_CV, self._profile.trial_cv) ** 2
+        step_variance = self._step_variance()
+        factors, doubts = [], []
+        for trial in trials:
+            steps = self._steps.get(trial)
+            ratio, iterations = _ratio(steps, most) if steps else (drift, 0)
+            sure = usual * iterations / (usual * iterations + step_variance)
+            factors.append(drift + sure * (ratio - drift))
+            doubts.append(usual * (1.0 - sure) * drift**2)
+        factor = float(np.mean(factors))
+        spread = math.sqrt(float(np.var(factors)) + float(np.mean(doubts))) / factor
+        return replace(
+            known,
+            iteration_s={slots: _times(latency, factor / drift) for slots, latency in known.iteration_s.items()},
+            trial_cv=spread if known.trial_cv > 0 else 0.0,
+        )
+
     @property
     def cloud(self) -> Cloud:
         """The cloud as it is known now."""
@@ -151,13 +180,38 @@ class Learning:
             init_s=_learned(self._cloud.init_s, self._inits_s),
         )
 
-    def _of_trial(self, steps: Sequence[tuple[int, float, float]], most: float) -> tuple[float, float]:
-        """A trial's ratio and its variance, no step of it counting more than so many times the expected."""
-        taken_s = math.fsum(min(taken_s, most * expected_s) for _, expected_s, taken_s in steps)
-        ratio = taken_s / math.fsum(expected_s for _, expected_s, _ in steps)
-        iterations = sum(iterations for iterations, _, _ in steps)
-        step_cv = max(LEAST_STEP_CV, *(latency.std / latency.mean for latency in self._profile.iteration_s.values()))
-        return ratio, max(LEAST_TRIAL_CV, self._profile.trial_cv) ** 2 + step_cv**2 / iterations
+    def _most(self) -> float:
+        """The largest ratio of a report that counts."""
+        return _most(taken_s / expected_s for steps in self._steps.values() for _, expected_s, taken_s in steps)
+
+    def _of_trial(self, steps: Steps, most: float) -> tuple[float, float]:
+        """A trial's ratio and the variance that is taken for granted of it."""
+        ratio, iterations = _ratio(steps, most)
+        return ratio, max(LEAST_TRIAL_CV, self._profile.trial_cv) ** 2 + self._usual_step_variance / iterations
+
+    @property
+    def _usual_step_variance(self) -> float:
+        latencies = self._profile.iteration_s.values()
+        return max(LEAST_STEP_CV, *(latency.std / latency.mean for latency in latencies)) ** 2
+
+    def _step_variance(self) -> float:
+        """Relative variance of a single iteration of one trial, by how far its reports in fact lie apart."""
+        most, apart, free = self._most(), 0.0, 0
+        for steps in self._steps.values():
+            ratio, _ = _ratio(steps, most)
+            if ratio > 0:
+                apart += math.fsum(
+                    iterations * (min(taken_s / expected_s, most) / ratio - 1.0) ** 2
+                    for iterations, expected_s, taken_s in steps
+                )
+                free += len(steps) - 1
+        return (AGREEMENT * self._usual_step_variance + apart) / (AGREEMENT + free)
+
+
+def _ratio(steps: Steps, most: float) -> tuple[float, int]:
+    """A trial's measured seconds by expected ones, no report counting more than `most`, and its iterations."""
+    taken_s = math.fsum(min(taken_s, most * expected_s) for _, expected_s, taken_s in steps)
+    return taken_s / math.fsum(expected_s for _, expected_s, _ in steps), sum(count for count, _, _ in steps)
 
 
 def _shrunk(ratios: Ratios) -> float:

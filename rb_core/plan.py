@@ -136,9 +136,12 @@ class Policies:
     early_promotion: bool = False
 
     def __post_init__(self) -> None:
-        for key in ("prefetch", "early_promotion"):
+        for key, reason in (
+            ("prefetch", "most plans would save nothing by it"),
+            ("early_promotion", "beside early release it would save little"),
+        ):
             if getattr(self, key):
-                raise InvalidInput(key, "is not supported by this version; leave it out or set it to false")
+                raise InvalidInput(key, f"is not supported, since {reason}; leave it out or set it to false")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

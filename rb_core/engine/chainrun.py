@@ -120,13 +120,19 @@ class ChainRun:
         """Whether all trials of the stage have ended and its barrier is not over."""
         return self._at_barrier and not self.due
 
+    @property
+    def alive(self) -> tuple[int, ...]:
+        """The trials of the stage that runs, or is about to begin, without those that have failed."""
+        trials = self._setting.journal.state.trials
+        return self.due or tuple(t for t in self._stage_trials() if trials[t].phase is not TrialPhase.FAILED)
+
     def left(self) -> list[tuple[Stage, StageAllocation]]:
         """Its stages that are left, with what is planned for them.
 
         Of a stage that runs these are the trials that are not through with it, and their mean iterations.
         """
         trials, stage = self._setting.journal.state.trials, self.stage
-        alive = len(self.due) or sum(trials[t].phase is not TrialPhase.FAILED for t in self._stage_trials())
+        alive = len(self.alive)
         stages = [Stage(trials=min(s.trials, alive), iterations=s.iterations) for s in self._stages[stage:]]
         waiting = [*self._queue, *self.running, *self._doubts]
         if waiting:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from itertools import groupby
 
+from rb_core.cluster import FIRST_PAUSE_S
 from rb_core.engine.lane import Lane
 from rb_core.engine.running import Setting
 from rb_core.events import Replanned
 from rb_core.expectation import Batch
 from rb_core.ledger import released_usd
 from rb_core.plan import Objective, Problem
-from rb_core.planners.rest import Change, Rest, in_a_row, replanned, stages_left
+from rb_core.planners.rest import Rest, Restart, in_a_row, replanned, stages_left
+from rb_core.spec import Stage
 
-DRIFT = 0.1
-"""The rest is planned anew when iterations take this much more or less than when it was planned last."""
+MARGIN = 0.02
+"""Share of the time left that a new plan leaves free for what no plan foresees: how what is left of a stage is rounded,
+and what is still to be learned of the times that it rests on."""
+
+DRIFT = MARGIN
+"""The rest is planned anew when iterations take this much more or less than when it was planned last: as much as uses
+up the margin."""
 
 SCARCE = 3
 """After so many requests in a row that came to nothing, with no node held, other types are looked at."""
-
-MARGIN = 0.02
-"""Share of the time left that is kept back for what no plan foresees: refused requests, restarts, one more change."""
 
 
 class Replanning:
@@ -58,8 +61,6 @@ class Replanning:
             return
         rest = self._rest()
         change = replanned(rest)
-        if change is not None and self._costs_a_restart(change) and not self._worth_a_restart(change, rest):
-            change = replanned(replace(rest, settled=1))
         if change is None:
             return
         journal, chain = self._setting.journal, self._lane.chain
@@ -80,21 +81,6 @@ class Replanning:
             follower.allocations[:] = new
         chain.move(own)
 
-    def _costs_a_restart(self, change: Change) -> bool:
-        """Whether trials that train now would have to save and start again."""
-        chain = self._lane.chain
-        now, then = chain.allocations[chain.stage], in_a_row(change.plan)[0]
-        same = (now.instance_type, now.slots_per_trial) == (then.instance_type, then.slots_per_trial)
-        return bool(chain.running) and not same
-
-    def _worth_a_restart(self, change: Change, rest: Rest) -> bool:
-        """Whether the change gains something even after the wait for the iterations that run, and for the restart."""
-        profile = rest.problem.profile
-        again_s = profile.start_s.mean + max(running.step_s for running in self._lane.chain.running.values())
-        objective = rest.problem.objective
-        limit_s = objective.deadline_s if objective is not None and objective.deadline_s is not None else math.inf
-        return change.jct_s + again_s <= max(limit_s, change.before_jct_s)
-
     @property
     def _elapsed_s(self) -> float:
         journal = self._setting.journal
@@ -106,7 +92,7 @@ class Replanning:
         experiment, current = stages_left(pair for chain in self._lane.left for pair in chain.left())
         left = Problem(
             experiment=experiment,
-            profile=learning.profile,
+            profile=learning.profile_of(self._alive()),
             cloud=replace(learning.cloud, max_nodes=self._room()),
             objective=self._objective(),
             policies=problem.policies,
@@ -116,9 +102,16 @@ class Replanning:
             current=current,
             instance_type=self._lane.cluster.instance_type,
             held=self._held(),
+            restart=self._restart(experiment.chains[0][0]),
+            reserve_s=self._reserve_s(left.objective),
             scarce=self._scarce(),
             spent_usd=released_usd(self._setting.journal.state, problem.cloud, lane=self._lane.number),
         )
+
+    def _alive(self) -> Collection[int]:
+        """The trials that go on, where these are all that is left to run; else none in particular."""
+        chain, *later = self._lane.left
+        return chain.alive if not later else ()
 
     def _scarce(self) -> str:
         """The type that could not be had so often that another one is looked for."""
@@ -131,8 +124,34 @@ class Replanning:
         objective = self._setting.request.problem.objective
         if objective is None or objective.deadline_s is None:
             return objective
-        left_s = (objective.deadline_s - self._elapsed_s) * (1.0 - MARGIN)
+        left_s = objective.deadline_s - self._elapsed_s
         return replace(objective, deadline_s=left_s) if left_s > 0 else None
+
+    def _reserve_s(self, objective: Objective | None) -> float:
+        """The margin; where requests are refused, one more round of them as well."""
+        if objective is None or objective.deadline_s is None:
+            return 0.0
+        refused = any(node.running_s is None and node.lost for node in self._setting.journal.state.nodes.values())
+        again_s = self._setting.learning.cloud.launch_s.mean + FIRST_PAUSE_S
+        return MARGIN * objective.deadline_s + (again_s if refused else 0.0)
+
+    def _restart(self, left: Stage) -> Restart | None:
+        """What it takes to go on with the stage anew; each trial that runs is through with one iteration more by then.
+
+        Args:
+            left: what is left of it now.
+        """
+        chain = self._lane.chain
+        if chain.due:
+            return None
+        running = chain.running.values()
+        through = sum(trial.run.to_iteration - trial.iterations <= 1 for trial in running)
+        trials = max(1, left.trials - through)
+        iterations = left.trials * left.iterations - len(running)
+        return Restart(
+            after_s=max((trial.stop_s for trial in running), default=0.0),
+            stage=Stage(trials=trials, iterations=max(1, round(iterations / trials))),
+        )
 
     def _held(self) -> tuple[Batch, ...]:
         """The lane's nodes, with times that count from now: usable ones first, then those that still start."""

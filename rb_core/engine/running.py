@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -115,6 +116,16 @@ class RunningTrial:
         """The longest that one iteration is expected to take, and the save after it."""
         profile = self._setting.learning.profile
         return _LONGEST * self._slow * profile.iteration_s[len(self.run.slots)].mean + profile.save_s.mean
+
+    @property
+    def stop_s(self) -> float:
+        """How long it takes, as is expected, to end and save after the iteration that it is in."""
+        if not self._ready:
+            return 0.0
+        profile = self._setting.learning.profile
+        iteration_s = self._slow * profile.iteration_s[len(self.run.slots)].mean
+        since_s = self._setting.clock.now() - self._heard_s
+        return iteration_s - math.fmod(since_s, iteration_s) + profile.save_s.mean
 
     def interrupt(self, cause: str, grace_s: float | None = None) -> None:
         """End it for a reason that is not its own: at once, or after it has saved where a grace is given."""

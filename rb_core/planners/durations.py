@@ -7,7 +7,7 @@ operations.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -47,13 +47,20 @@ class StageTimes:
     """
 
     def __init__(
-        self, model: ExpectedModel, chain: int, stage: int, instance_type: InstanceType, max_nodes: int
+        self,
+        model: ExpectedModel,
+        chain: int,
+        stage: int,
+        instance_type: InstanceType,
+        max_nodes: int,
+        widths: Collection[int],
     ) -> None:
+        """Those with any of these widths."""
         problem = model.problem
         per_function = problem.cloud.billing.mode is BillingMode.PER_FUNCTION
         self.widths = tuple(
             WidthTimes(model, chain, stage, instance_type, width, max_nodes)
-            for width in problem.profile.slots
+            for width in widths
             if divides(width, instance_type.slots) and width <= max_nodes * instance_type.slots
         )
         each = tuple(

@@ -22,6 +22,9 @@ SAMPLES = 1000
 _HOPELESS = 1.05
 """A candidate whose modelled mean is above the limit by this factor is not worth sampling."""
 
+_UNRELEASED = 1.25
+"""The model knows nothing of early release: what a job costs with it may be below the modelled cost by this factor."""
+
 
 def resolve(problem: Problem) -> Problem:
     """The same problem with its deadline in seconds, where it was given as a multiple of the fastest plan's time."""
@@ -100,6 +103,8 @@ class Limit:
     def likely(self, candidate: Candidate) -> bool:
         """Whether it is worth the sampling to know."""
         modelled = candidate.jct_s if self.by_time else candidate.cost_usd
+        if not self.by_time and self.problem.policies.early_release:
+            modelled /= _UNRELEASED
         return not self.problem.noisy or modelled <= self.value * _HOPELESS
 
     def first(self, candidates: Iterable[Candidate]) -> Candidate | None:

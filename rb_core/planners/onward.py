@@ -53,7 +53,15 @@ class Foreseen:
 class Onward:
     """Plans for the stages that are left, one after another, from a job as it stands."""
 
-    def __init__(self, model: ExpectedModel, start: Progress, *, first: int = 0, errors: float = 0.0) -> None:
+    def __init__(
+        self,
+        model: ExpectedModel,
+        start: Progress,
+        *,
+        first: int = 0,
+        errors: float = 0.0,
+        bound: StageAllocation | None = None,
+    ) -> None:
         """Nothing searched yet.
 
         Args:
@@ -61,9 +69,10 @@ class Onward:
             start: the job at the barrier that begins the first of the stages; see `Search`.
             first: number of that stage among all of the problem's, in a row.
             errors: standard deviations that are added to the mean of a plan's end to be sure enough of it.
+            bound: type and width that the first stage keeps, and the fewest nodes that it may have.
         """
         self._model, self._start, self._first, self._errors = model, start, first, errors
-        self._tables = StageTables(model, first=first)
+        self._tables = StageTables(model, first=first, bound=bound)
 
     def followed(self, allocations: Sequence[StageAllocation]) -> Progress:
         """The job after the first stages, as many as there are allocations, with nothing given back yet.

@@ -31,8 +31,27 @@ LEAST_GAIN = 0.05
 SMALL_MISS = 0.1
 """Where no plan is in time, a miss of up to this share of the time that is left is still worth hurrying for."""
 
+WORTH_HURRYING = 0.5
+"""So it is if the fastest plan makes the miss less than this share of the current plan's."""
+
 _TOO_MANY = "the current plan needs more nodes than may be held"
 _SCARCE = "the current plan needs nodes of a type that cannot be had now"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """What it takes to go on with the first stage under another type or width, where it has begun.
+
+    Attributes:
+        after_s: until its trials have saved and ended.
+        stage: what of it is left then.
+    """
+
+    after_s: float
+    stage: Stage
+
+    def __post_init__(self) -> None:
+        non_negative("after_s", self.after_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +66,11 @@ class Rest:
         instance_type: of the held nodes; None where none are held. It may be one that the cloud no longer offers.
         held: batches held, those that are still starting in the order of their requests.
         spent_usd: bill of what has been given back, and of all training so far under PER_FUNCTION.
-        settled: so many of the first stages keep what is planned for them, such as one that has begun.
+        settled: so many of the first stages keep what is planned for them.
+        restart: for a first stage that has begun: with its type and width it simply goes on, on the nodes that are held
+            for it and others; with another type or width this comes first. None where it has not begun.
+        reserve_s: a plan is changed to one that ends so long before the deadline, where there is one. The current plan
+            may take all of the time.
         scarce: name of a type of which no node can be had now, nor is held; empty for none. Other types are planned
             with, and a current plan that needs it cannot be carried out.
 
@@ -61,10 +84,13 @@ class Rest:
     held: tuple[Batch, ...] = ()
     spent_usd: float = 0.0
     settled: int = 0
+    restart: Restart | None = None
+    reserve_s: float = 0.0
     scarce: str = ""
 
     def __post_init__(self) -> None:
         non_negative("spent_usd", self.spent_usd)
+        non_negative("reserve_s", self.reserve_s)
         non_negative("settled", self.settled)
         if self.held and self.instance_type is None:
             raise InvalidInput("instance_type", "must be given for the nodes that are held")
@@ -152,8 +178,8 @@ def replanned(rest: Rest, *, least_gain: float = LEAST_GAIN) -> Change | None:
     Under a deadline that the current plan is expected to keep, and without an objective, that is the cheapest plan (in
     time), if it saves more than `least_gain` of what is still to be paid: of all of the bill that giving back
     everything now would not cost. Where the current plan is expected to miss the deadline, it is the cheapest that
-    keeps it; else the fastest, if that misses it by little (`SMALL_MISS`); else the cheapest of all, if it saves
-    enough. Under a budget it is the fastest plan within it, if it saves more than `least_gain` of the time that is
+    keeps it; else the fastest, if that misses it by little (`SMALL_MISS`) and by much less than the current one
+    (`WORTH_HURRYING`); else the cheapest of all, if it saves enough. Under a budget it is the fastest plan within it, if it saves more than `least_gain` of the time that is
     left; where the current plan exceeds the budget, the fastest that does not; where there is none, the cheapest, if
     it saves enough. A current plan that needs more than `max_nodes` is left for any of these, whatever is saved.
 
@@ -177,6 +203,13 @@ def _to_be_had(rest: Rest) -> Problem:
     return dataclasses.replace(rest.problem, cloud=dataclasses.replace(rest.problem.cloud, instance_types=others))
 
 
+def _with_first(problem: Problem, stage: Stage, current: AllocationPlan) -> Problem:
+    """The problem with another first stage."""
+    stages = [stage for chain in problem.experiment.chains for stage in chain]
+    experiment, _ = stages_left(zip([stage, *stages[1:]], in_a_row(current), strict=True))
+    return dataclasses.replace(problem, experiment=experiment)
+
+
 class _Replanning:
     """The current plan against all others."""
 
@@ -193,10 +226,18 @@ class _Replanning:
             self._obstacle = _TOO_MANY
         elif problem != rest.problem and any(allocation.instance_type == rest.scarce for allocation in current):
             self._obstacle = _SCARCE
+        self._reserve_s = rest.reserve_s
         self._settled = current[: rest.settled]
-        model = model if problem == rest.problem else ExpectedModel(problem)
-        self._onward = Onward(model, whole.followed(self._settled), first=rest.settled, errors=errors)
         self._given_back_usd = model.finish(start).cost_usd
+        model = model if problem == rest.problem else ExpectedModel(problem)
+        if rest.restart is None or self._settled:
+            self._ways = [Onward(model, whole.followed(self._settled), first=rest.settled, errors=errors)]
+        else:
+            held = sum(batch.count for batch in start.held) if start.instance_type else 0
+            bound = dataclasses.replace(current[0], nodes=max(1, held))
+            anew = ExpectedModel(_with_first(problem, rest.restart.stage, rest.current))
+            begin = dataclasses.replace(start, barrier_s=rest.restart.after_s)
+            self._ways = [Onward(model, start, errors=errors, bound=bound), Onward(anew, begin, errors=errors)]
 
     def change(self) -> Change | None:
         """What to change to; None to stay."""
@@ -209,25 +250,26 @@ class _Replanning:
 
     def _in_time(self, deadline_s: float) -> Change | None:
         late_s = self._before.late_s(deadline_s)
+        well_in_time_s = max(0.0, deadline_s - self._reserve_s)
         if not self._obstacle and not late_s:
-            return self._cheaper(deadline_s)
+            return self._cheaper(well_in_time_s)
         why = self._obstacle or f"the current plan would end {late_s:.0f} s late"
-        best = self._onward.cheapest(deadline_s)
+        best = self._cheapest(well_in_time_s) or self._cheapest(deadline_s)
         if best:
             return self._to(best, why)
-        best = self._onward.soonest()
+        best = self._soonest()
         if best is None or best.late_s(deadline_s) > SMALL_MISS * deadline_s:
             return self._cheaper(why="no plan is in time; ")
-        if not self._obstacle and self._before.surely_s <= best.surely_s + TOLERANCE:
+        if not self._obstacle and best.late_s(deadline_s) >= WORTH_HURRYING * late_s:
             return None
         return self._to(best, f"{why}; no plan is in time, and this one ends soonest")
 
     def _sooner(self, budget_usd: float) -> Change | None:
         before = self._before
         if not self._obstacle and before.cost_usd <= loosened(budget_usd):
-            best = self._onward.soonest(budget_usd, before.jct_s * (1.0 - self._least_gain))
+            best = self._soonest(budget_usd, before.jct_s * (1.0 - self._least_gain))
             return self._to(best, f"ends {before.jct_s - best.jct_s:.0f} s sooner") if best else None
-        best = self._onward.soonest(budget_usd)
+        best = self._soonest(budget_usd)
         if best is None:
             return self._cheaper(why="no plan keeps the budget; ")
         over = f"the current plan would cost {before.cost_usd - budget_usd:.4f} usd too much"
@@ -235,16 +277,34 @@ class _Replanning:
 
     def _cheaper(self, within_s: float = math.inf, *, why: str = "") -> Change | None:
         if self._obstacle:
-            best = self._onward.cheapest(within_s)
+            best = self._cheapest(within_s)
             return self._to(best, why + self._obstacle) if best else None
         left_usd = self._before.cost_usd - self._given_back_usd
         if left_usd <= 0:
             return None
-        best = self._onward.cheapest(within_s, self._before.cost_usd - self._least_gain * left_usd)
+        best = self._cheapest(within_s, self._before.cost_usd - self._least_gain * left_usd)
         if best is None:
             return None
         share = (self._before.cost_usd - best.cost_usd) / left_usd
         return self._to(best, f"{why}saves {share:.0%} of what is still to be paid")
+
+    def _cheapest(self, within_s: float = math.inf, below_usd: float = math.inf) -> Foreseen | None:
+        """The cheapest plan there is in any way; of two that cost the same the one that takes no restart."""
+        best = None
+        for way in self._ways:
+            found = way.cheapest(within_s, below_usd)
+            if found:
+                best, below_usd = found, found.cost_usd
+        return best
+
+    def _soonest(self, within_usd: float = math.inf, below_s: float = math.inf) -> Foreseen | None:
+        """The fastest plan there is in any way, likewise."""
+        best = None
+        for way in self._ways:
+            found = way.soonest(within_usd, below_s)
+            if found:
+                best, below_s = found, found.jct_s
+        return best
 
     def _to(self, best: Foreseen, reason: str) -> Change:
         allocations = (*self._settled, *best.allocations)

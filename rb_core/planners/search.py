@@ -37,12 +37,21 @@ class StageTables:
     Attributes:
         problem: the problem.
         stages: (chain, stage) of what a search walks through, in order.
+        bound: type and width of the first of them, and the fewest of its nodes; None where it is free.
     """
 
-    def __init__(self, model: ExpectedModel, *, chain: int | None = None, first: int = 0) -> None:
+    def __init__(
+        self,
+        model: ExpectedModel,
+        *,
+        chain: int | None = None,
+        first: int = 0,
+        bound: StageAllocation | None = None,
+    ) -> None:
         """Those of all stages from the `first` on, one chain after another, or of one chain alone."""
         self._model = model
         self.problem = model.problem
+        self.bound = bound
         stages = stages_in_order(model.problem)[first:]
         self.stages = tuple(place for place in stages if chain in (None, place[0]))
         self._times: dict[tuple[int, int, str], StageTimes] = {}
@@ -53,8 +62,18 @@ class StageTables:
         key = (chain, stage, instance_type.name)
         if key not in self._times:
             most = min(self.problem.cloud.max_nodes, useful_nodes(self.problem, instance_type))
-            self._times[key] = StageTimes(self._model, chain, stage, instance_type, most)
+            widths = self._widths(position, instance_type)
+            self._times[key] = StageTimes(self._model, chain, stage, instance_type, most, widths)
         return self._times[key]
+
+    def least_nodes(self, position: int) -> int:
+        """The fewest nodes that the stage at that position may have."""
+        return self.bound.nodes if self.bound and not position else 1
+
+    def _widths(self, position: int, instance_type: InstanceType) -> tuple[int, ...]:
+        if position or self.bound is None:
+            return self.problem.profile.slots
+        return (self.bound.slots_per_trial,) if self.bound.instance_type == instance_type.name else ()
 
 
 def all_plans(
@@ -129,8 +148,9 @@ class Search:
                     beaten=partial(self._known.beats, least_left[position]) if least_left else None,
                 )
                 counts = worthwhile[number][position] if self._quick else range(1, limit + 1)
+                least = min(self._tables.least_nodes(position), limit)
                 intact[number] = [
-                    growth.on(nodes, number, made) if nodes in counts else nothing(nodes)
+                    growth.on(nodes, number, made) if nodes >= least and nodes in counts else nothing(nodes)
                     for nodes in range(1, limit + 1)
                 ]
                 trimmed[number], emptied[number] = _taken_apart(intact[number], price)

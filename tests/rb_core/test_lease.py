@@ -13,7 +13,7 @@ import pytest
 from rb_core import lease
 from rb_core.clock import ManualClock, SystemClock
 from rb_core.errors import UnusableLog
-from rb_core.lease import Holder, Lease, check_free, living_holder, read_holder
+from rb_core.lease import Holder, Lease, check_free, living_holder, process_began, read_holder
 
 NOW = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -37,7 +37,7 @@ def write(path):
 def child():
     """Another process of this machine, and its holder."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    began = lease._began(process.pid)
+    began = process_began(process.pid)
     yield process, dataclasses.replace(Holder.here(NOW), pid=process.pid, began=began)
     process.kill()
     process.communicate()

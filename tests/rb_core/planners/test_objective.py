@@ -9,7 +9,7 @@ from model_reference import every_plan, random_problem, worked_problem
 from rb_core.errors import InvalidInput, NoFeasiblePlan
 from rb_core.expectation import ExpectedModel
 from rb_core.hardware import InstanceType, Latency
-from rb_core.plan import Objective
+from rb_core.plan import Objective, Policies
 from rb_core.planners.candidate import Candidate
 from rb_core.planners.fastest import fastest
 from rb_core.planners.objective import Limit, lower_bound_usd, resolve
@@ -176,3 +176,12 @@ def test_several_chains_are_planned_one_after_another():
     assert [len(chain) for chain in plan.chains] == [3, 2, 1]
     estimate = simulate(problem, plan, samples=1, rng=np.random.default_rng(0))
     assert (estimate.jct_s[0], estimate.cost_usd[0]) == pytest.approx(played(problem, plan))
+
+
+def test_a_plan_that_only_early_release_brings_into_the_budget_is_worth_sampling():
+    usual = asking(noisy(), budget_usd=1.0)
+    early = dataclasses.replace(usual, policies=Policies(early_release=True))
+    dear = Candidate(allocations=(), jct_s=1.0, cost_usd=1.25)
+    limits = [Limit(ExpectedModel(problem), np.random.default_rng(0)) for problem in (usual, early)]
+    assert [limit.likely(dear) for limit in limits] == [False, True]
+    assert not limits[1].likely(dataclasses.replace(dear, cost_usd=1.4))
