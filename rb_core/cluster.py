@@ -143,8 +143,9 @@ class Cluster:
 
     @property
     def instance_type(self) -> InstanceType | None:
-        """The type of its nodes; None before any was wanted."""
-        return self._type
+        """The type of the nodes that it holds, else of those that it wants; None before any was wanted."""
+        held = next(iter((*self._usable.values(), *self._requested.values())), None)
+        return self._type if held is None else held.instance_type
 
     @property
     def failures(self) -> int:

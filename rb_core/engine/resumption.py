@@ -43,16 +43,17 @@ class Resumption:
         """The plan that the run stood under, from the one that it started with."""
         chains = [list(chain) for chain in first.chains]
         for change in self.state.replans:
-            for offset, record in enumerate(change.plan.get("chains", [change.plan])):
-                stages = [
-                    StageAllocation(
-                        instance_type=stage["instance_type"],
-                        nodes=stage["nodes"],
-                        slots_per_trial=stage["slots_per_trial"],
+            # The stages follow each other; how they are cut into chains is of the rest alone.
+            records = iter([stage for part in change.plan.get("chains", [change.plan]) for stage in part["stages"]])
+            begins = change.stage
+            for chain in chains[change.chain :]:
+                for number, record in zip(range(begins, len(chain)), records, strict=False):
+                    chain[number] = StageAllocation(
+                        instance_type=record["instance_type"],
+                        nodes=record["nodes"],
+                        slots_per_trial=record["slots_per_trial"],
                     )
-                    for stage in record["stages"]
-                ]
-                chains[change.chain + offset][len(chains[change.chain + offset]) - len(stages) :] = stages
+                begins = 0
         return AllocationPlan(chains=tuple(map(tuple, chains)), order=first.order)
 
 

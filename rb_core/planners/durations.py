@@ -122,22 +122,21 @@ class WidthTimes:
         self._effective = self._under_noise(max_nodes) if problem.noisy else None
         self.seconds = self._table(max_nodes)
 
-    def starting(self, usable: Counts, offset_s: Table, starting: Counts, new: Counts) -> Table:
+    def starting(self, usable: Counts, batches: Sequence[tuple[Table, Counts]], new: Counts) -> Table:
         """Barrier to barrier in seconds where some kept nodes are still starting; all of one shape.
 
         Args:
             usable: kept nodes that are usable at the barrier.
-            offset_s: seconds until the other kept nodes are.
-            starting: how many these are.
-            new: nodes requested at the barrier.
+            batches: (seconds until usable, count) of the other kept nodes, ascending; a count may be 0.
+            new: nodes requested at the barrier, which are usable last.
         """
-        now = usable // self._group * self._per_node
-        soon = (usable + starting) // self._group * self._per_node - now
-        later = (usable + starting + new) // self._group * self._per_node - now - soon
+        nodes = np.cumsum([usable, *(count for _, count in batches), new], axis=0)
+        places = np.diff(nodes // self._group * self._per_node, axis=0, prepend=0)
         trial_s: float | Table = self._trial_s
         if self._effective is not None:
-            trial_s = self._effective[np.minimum(now + soon + later, len(self._effective) - 1)]
-        return makespan(self._trials, trial_s, (now, soon, later), (0.0, offset_s, self._start_s)) + self._sync_s
+            trial_s = self._effective[np.minimum(places.sum(axis=0), len(self._effective) - 1)]
+        offsets = (0.0, *(offset_s for offset_s, _ in batches), self._start_s)
+        return makespan(self._trials, trial_s, tuple(places), offsets) + self._sync_s
 
     def staggered(self, offsets: Sequence[tuple[float, int]], new: int) -> float:
         """Barrier to barrier in seconds for kept nodes with any (seconds until usable, count), ascending."""

@@ -28,6 +28,9 @@ _QUICK_LABELS = 24
 _COARSE = 1.01
 """Where rounding and the minimum add less than this factor, what labels are committed to drops hardly any."""
 
+_BATCHES = 4
+"""Labels with more batches of starting nodes are worked out one by one: the formula's work doubles with each batch."""
+
 Beaten = Callable[[Column, Column, Column], NDArray[np.bool_]]
 """Given (time, floor, committed bill) of labels: which of them cannot become better than a plan that is known."""
 
@@ -250,14 +253,21 @@ class Growth:
         """Seconds of the stage for labels with kept nodes that are still starting."""
         flat, starting = self._flat, self._starting[rows]
         kept = flat.nodes[rows]
-        new = nodes - kept
-        offset_s = self._usable_s[rows] - flat.time_s[rows]
-        seconds = times.starting(kept - starting, offset_s, starting, new)
-        first_s = flat.usable_s[rows, kept - starting]
-        for place in np.flatnonzero(first_s < self._usable_s[rows] - TOLERANCE):
-            # Nodes of several requests are starting, which takes two short stages in a row.
-            row = rows[place]
-            usable_s = np.maximum(0.0, flat.usable_s[row, : kept[place]] - flat.time_s[row])
+        new, now = nodes - kept, kept - starting
+        columns = np.arange(nodes)
+        offset_s = flat.usable_s[rows, :nodes] - flat.time_s[rows, None]
+        starts = (columns >= now[:, None]) & (columns < kept[:, None])
+        # Nodes of one request are a batch; there are several after two short stages, or when some came late.
+        begins = starts.copy()
+        begins[:, 1:] &= (offset_s[:, 1:] > offset_s[:, :-1] + TOLERANCE) | ~starts[:, :-1]
+        batch = np.where(starts, np.cumsum(begins, axis=1), 0)
+        batches = [
+            (np.where(own, offset_s, 0.0).max(axis=1), own.sum(axis=1))
+            for own in (batch == number for number in range(1, min(int(batch.max(initial=0)), _BATCHES) + 1))
+        ]
+        seconds = times.starting(now, batches, new)
+        for place in np.flatnonzero(batch.max(axis=1, initial=0) > _BATCHES):
+            usable_s = np.maximum(0.0, offset_s[place, : kept[place]])
             offsets = list(zip(*(column.tolist() for column in np.unique(usable_s, return_counts=True)), strict=True))
             seconds[place] = times.staggered(offsets, int(new[place]))
         return seconds
