@@ -81,7 +81,10 @@ class Learning:
         self._launches_s: list[float] = []
         self._inits_s: list[float] = []
         self._reports = 0
+        self._latencies = 0
         self._drift = (0, 1.0)
+        self._known = (0, profile)
+        self._known_cloud = (0, cloud)
 
     def iterated(self, trial: int, slots_per_trial: int, slow: float, *, iterations: int, seconds: float) -> None:
         """A trial has run iterations.
@@ -107,18 +110,22 @@ class Learning:
     def started(self, seconds: float) -> None:
         """A trial took so long from the launch of its processes to its first iteration."""
         self._starts_s.append(non_negative("seconds", seconds))
+        self._latencies += 1
 
     def saved(self, seconds: float) -> None:
         """A trial took so long from its last iteration to the end of its processes."""
         self._saves_s.append(non_negative("seconds", seconds))
+        self._latencies += 1
 
     def node_running(self, seconds: float) -> None:
         """A node ran so long after it was first asked for."""
         self._launches_s.append(non_negative("seconds", seconds))
+        self._latencies += 1
 
     def node_ready(self, seconds: float) -> None:
         """A node was usable so long after it ran."""
         self._inits_s.append(non_negative("seconds", seconds))
+        self._latencies += 1
 
     @property
     def drift(self) -> float:
@@ -135,27 +142,60 @@ class Learning:
 
     @property
     def profile(self) -> ScalingProfile:
-        """The profile as it is known now."""
-        drift = self.drift
-        return replace(
-            self._profile,
-            iteration_s={slots: _times(latency, drift) for slots, latency in self._profile.iteration_s.items()},
-            start_s=_learned(self._profile.start_s, self._starts_s),
-            save_s=_learned(self._profile.save_s, self._saves_s),
-        )
+        """The profile as it is known now; worked out anew as `drift` is."""
+        measured, known = self._known
+        if self._reports + self._latencies > measured * _FRESH:
+            drift = self.drift
+            known = replace(
+                self._profile,
+                iteration_s={slots: _times(latency, drift) for slots, latency in self._profile.iteration_s.items()},
+                start_s=_learned(self._profile.start_s, self._starts_s),
+                save_s=_learned(self._profile.save_s, self._saves_s),
+            )
+            self._known = self._reports + self._latencies, known
+        return known
+
+    def factor_of(self, trials: Collection[int]) -> float:
+        """As `drift`, of these trials alone; for none in particular it is `drift`.
+
+        What makes a trial fast or slow is its own and stays, so of those that go on it is known by now: as far as its
+        iterations tell, which is the more the less they differ among themselves.
+        """
+        return self._of(trials)[0]
 
     def profile_of(self, trials: Collection[int]) -> ScalingProfile:
         """The profile as it is known now for these trials alone; for none in particular it is `profile`.
 
-        What makes a trial fast or slow is its own and stays, so of those that go on it is known by now: as far as its
-        iterations tell, which is the more the less they differ among themselves. What stays unknown of each, and how
-        they differ from each other, makes up the new `trial_cv`, where the profile has one.
+        What stays unknown of each of them, and how they differ from each other, makes up its `trial_cv`, where the
+        profile that the run was planned with has one.
         """
-        known, drift = self.profile, self.drift
+        known, (factor, trial_cv) = self.profile, self._of(trials)
+        return replace(
+            known,
+            iteration_s={slots: _times(latency, factor) for slots, latency in self._profile.iteration_s.items()},
+            trial_cv=trial_cv if known.trial_cv > 0 else 0.0,
+        )
+
+    @property
+    def cloud(self) -> Cloud:
+        """The cloud as it is known now; worked out anew as `drift` is."""
+        measured, known = self._known_cloud
+        if self._latencies > measured * _FRESH:
+            known = replace(
+                self._cloud,
+                launch_s=_learned(self._cloud.launch_s, self._launches_s),
+                init_s=_learned(self._cloud.init_s, self._inits_s),
+            )
+            self._known_cloud = self._latencies, known
+        return known
+
+    def _of(self, trials: Collection[int]) -> tuple[float, float]:
+        """Mean factor of these trials, and their coefficient of variation."""
+        drift = self.drift
         if not trials or not self._steps:
-            return known
-        most, usual = self._most(), max(LEAST_TRIAL_CV, self._profile.trial_cv) ** 2
-        step_variance = self._step_variance()
+            return drift, self._profile.trial_cv
+        most, step_variance = self._most(), self._step_variance()
+        usual = max(LEAST_TRIAL_CV, self._profile.trial_cv) ** 2
         factors, doubts = [], []
         for trial in trials:
             steps = self._steps.get(trial)
@@ -164,21 +204,8 @@ class Learning:
             factors.append(drift + sure * (ratio - drift))
             doubts.append(usual * (1.0 - sure) * drift**2)
         factor = float(np.mean(factors))
-        spread = math.sqrt(float(np.var(factors)) + float(np.mean(doubts))) / factor
-        return replace(
-            known,
-            iteration_s={slots: _times(latency, factor / drift) for slots, latency in known.iteration_s.items()},
-            trial_cv=spread if known.trial_cv > 0 else 0.0,
-        )
-
-    @property
-    def cloud(self) -> Cloud:
-        """The cloud as it is known now."""
-        return replace(
-            self._cloud,
-            launch_s=_learned(self._cloud.launch_s, self._launches_s),
-            init_s=_learned(self._cloud.init_s, self._inits_s),
-        )
+        apart = float(np.var(factors, ddof=1)) if len(factors) > 1 else 0.0
+        return factor, math.sqrt(apart + float(np.mean(doubts))) / factor
 
     def _most(self) -> float:
         """The largest ratio of a report that counts."""

@@ -86,24 +86,55 @@ def occupied(places_s: Samples, durations_s: Samples, trials: int) -> Occupancy:
     return Occupancy(last_start_s=start, last_end_s=last, free_s=free)
 
 
-def idle_first(
-    nodes_s: Samples, places_s: Samples, occupancy: Occupancy, placement: Placement, count: int
+def spared(
+    nodes_s: Samples, places_s: Samples, occupancy: Occupancy, placement: Placement, kept: int
 ) -> tuple[NDArray[np.intp], Samples]:
-    """The nodes that fall idle first, with nothing left to start, and when they do.
+    """The nodes that can be given back before the stage is over, and when.
 
     A node is idle once the last trial has started and its own have ended; one without a trial as soon as it is usable.
-    Of nodes that fall idle at one time those without a trial come first, then the others as their trials were started.
+    Idle nodes go as long as more than `kept` are usable, those that fall idle first; of nodes that fall idle at one
+    time those without a trial come first, then the others as their trials were started. Where idle nodes have waited
+    for others to become usable, the one that was usable first goes first.
 
     Args:
         nodes_s: when each node is usable, ascending; shape (nodes, samples).
         places_s: of `ready_places`.
         occupancy: of `occupied`.
         placement: how the trials lie on the nodes.
-        count: how many.
+        kept: how many are needed after the stage.
 
     Returns:
-        Their rows in `nodes_s`, and the times; shape (count, samples) each.
+        Rows in `nodes_s`, and times; shape (nodes - kept, samples) each.
     """
+    idle_s, used = _idle(nodes_s, places_s, occupancy, placement)
+    rows = np.lexsort((used, idle_s), axis=0)[: len(nodes_s) - kept]
+    times_s = np.take_along_axis(idle_s, rows, axis=0)
+    # So many nodes are usable from then on that one of them can go.
+    enough_s = nodes_s[kept:]
+    late = np.any(times_s < enough_s, axis=0)
+    if late.any():
+        rows[:, late], times_s[:, late] = _waiting(idle_s[:, late], used[:, late], enough_s[:, late])
+    return rows, times_s
+
+
+def _waiting(idle_s: Samples, used: NDArray[np.bool_], enough_s: Samples) -> tuple[NDArray[np.intp], Samples]:
+    """As `spared`, node by node, for samples in which idle nodes wait for others to become usable."""
+    left_s, samples = idle_s.copy(), np.arange(idle_s.shape[1])
+    rows, times_s = np.empty(enough_s.shape, dtype=np.intp), np.empty(enough_s.shape)
+    for number, at_s in enumerate(enough_s):
+        can_s = np.maximum(left_s, at_s)
+        times_s[number] = can_s.min(axis=0)
+        soonest = can_s == times_s[number]
+        before = soonest & ~(used & (left_s > at_s))
+        rows[number] = np.where(before.any(axis=0), before.argmax(axis=0), soonest.argmax(axis=0))
+        left_s[rows[number], samples] = np.inf
+    return rows, times_s
+
+
+def _idle(
+    nodes_s: Samples, places_s: Samples, occupancy: Occupancy, placement: Placement
+) -> tuple[Samples, NDArray[np.bool_]]:
+    """When each node falls idle, and whether it had any trial; shape (nodes, samples)."""
     ends_s = np.where(occupancy.free_s > places_s, occupancy.free_s, -np.inf)
     if placement.spans:
         ends_s = np.repeat(ends_s, placement.nodes_per_trial, axis=0)
@@ -113,8 +144,7 @@ def idle_first(
     used = np.zeros(idle_s.shape, dtype=bool)
     used[: len(ends_s)] = np.isfinite(ends_s)
     idle_s[: len(ends_s)] = np.maximum(idle_s[: len(ends_s)], ends_s)
-    rows = np.lexsort((used, idle_s), axis=0)[:count]
-    return rows, np.take_along_axis(idle_s, rows, axis=0)
+    return idle_s, used
 
 
 def _rounds_of_equals(free_s: Samples, durations_s: Samples, trials: int) -> int:

@@ -125,8 +125,8 @@ class Policies:
     """What may happen before a barrier; all off is the model as it stands.
 
     Attributes:
-        early_release: a node on which nothing runs, with no trial left to start, is given back at once unless the next
-            stage keeps it; of those that it does not keep the ones that fall idle first go first.
+        early_release: a node on which nothing runs, with no trial left to start, is given back at once while more nodes
+            are usable than the next stage keeps; those that fall idle first go first. It changes no time.
         prefetch: not built.
         early_promotion: not built.
     """

@@ -18,7 +18,7 @@ from rb_core.dag import ExecutionDAG, Step
 from rb_core.draws import Draws
 from rb_core.errors import InvalidInput
 from rb_core.hardware import BillingMode
-from rb_core.occupancy import idle_first, occupied, ready_places
+from rb_core.occupancy import occupied, ready_places, spared
 from rb_core.plan import AllocationPlan, Problem
 
 Samples = NDArray[np.float64]
@@ -184,7 +184,7 @@ class _Lane:
                 self._charge(steps[number - 1], stages[-1], running_s, released_s)
             self._request(step, barrier_s)
             kept = steps[number + 1].kept if number + 1 < len(steps) else 0
-            stages.append(self._stage(step, barrier_s, surplus=step.placement.nodes - kept))
+            stages.append(self._stage(step, barrier_s, kept=kept))
             barrier_s = stages[-1].end_s
         self._charge(steps[-1], stages[-1], self._running_s, np.minimum(self._early_s, barrier_s))
         return stages
@@ -217,8 +217,8 @@ class _Lane:
         self._running_s = np.concatenate([self._running_s, running])
         self._usable_s = np.concatenate([self._usable_s, running + init])
 
-    def _stage(self, step: Step, barrier_s: Samples, *, surplus: int) -> StageEstimate:
-        """Run a step of whose nodes so many are not kept for the one after it."""
+    def _stage(self, step: Step, barrier_s: Samples, *, kept: int) -> StageEstimate:
+        """Run a step of whose nodes so many are kept for the one after it."""
         placement, profile = step.placement, self._problem.profile
         if step.stage == 0:
             self._factors = self._draws.factors(step.chain)
@@ -236,7 +236,7 @@ class _Lane:
         end_s = occupancy.last_end_s + profile.sync_s
         released_s = end_s
         if self._problem.policies.early_release:
-            rows, idle_s = idle_first(nodes_s, places_s, occupancy, placement, surplus)
+            rows, idle_s = spared(nodes_s, places_s, occupancy, placement, kept)
             self._early_s = self._given_back(usable_s, rows, idle_s, end_s)
             released_s = np.minimum(self._early_s, end_s)
         trained_s = durations.sum(axis=0) * (placement.trials / len(durations)) * placement.slots_per_trial

@@ -17,6 +17,7 @@ from rb_core.space import Space
 from rb_core.target import KEY, Target
 from rb_plugins.config.shape import shaped
 from rb_plugins.config.source import naming, read_table
+from rb_plugins.forecast import DEFAULT_PLANNER
 from rb_plugins.rundir import RunDirectory
 from rb_plugins.tuning import DEFAULT_CHECKPOINT_EVERY_S, AtDeadline, Mode, Tuning
 
@@ -118,6 +119,7 @@ class Recorded:
         checkpoint_every_s: longest time between two checkpoints within a stage.
         max_usd: hard limit of the bill.
         on_deadline: what happens when the deadline has come.
+        replan: whether the rest may be planned anew.
         env: variables for every rank.
         experiment_file: path of the experiment file; empty when there was none.
     """
@@ -131,12 +133,20 @@ class Recorded:
     checkpoint_every_s: float = DEFAULT_CHECKPOINT_EVERY_S
     max_usd: float | None = None
     on_deadline: AtDeadline = "finish"
+    replan: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
     experiment_file: str = ""
 
     @classmethod
-    def of(cls, tuning: Tuning, configs: Sequence[Mapping[str, Any]], directory: RunDirectory) -> Recorded:
-        """What there is to record of a run."""
+    def of(
+        cls,
+        tuning: Tuning,
+        configs: Sequence[Mapping[str, Any]],
+        directory: RunDirectory,
+        *,
+        planner: str = DEFAULT_PLANNER,
+    ) -> Recorded:
+        """What there is to record of a run that `planner` planned."""
         storage = directory.checkpoints if tuning.storage is None else tuning.storage.absolute() / directory.run
         return cls(
             train=train_record(tuning),
@@ -148,6 +158,7 @@ class Recorded:
             checkpoint_every_s=tuning.checkpoint_every_s,
             max_usd=tuning.max_usd,
             on_deadline=tuning.on_deadline,
+            replan=tuning.replan and planner == DEFAULT_PLANNER,
             env=dict(tuning.env),
             experiment_file="" if tuning.file is None else str(tuning.file),
         )

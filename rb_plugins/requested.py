@@ -17,9 +17,7 @@ PATIENCE = 10.0
 """A trial that says nothing for a minute and so many times the longest step that is expected of it hangs."""
 
 
-def run_request(
-    directory: RunDirectory, recorded: Recorded, problem: Problem, plan: AllocationPlan, *, replan: bool = False
-) -> RunRequest:
+def run_request(directory: RunDirectory, recorded: Recorded, problem: Problem, plan: AllocationPlan) -> RunRequest:
     """The request for a run.
 
     Args:
@@ -27,7 +25,6 @@ def run_request(
         recorded: how it was asked for.
         problem: what holds now, with its deadline in seconds.
         plan: the plan that it begins, or began, with.
-        replan: whether what is left is planned anew on the way.
     """
     return RunRequest(
         run=directory.run,
@@ -47,7 +44,7 @@ def run_request(
         patience=PATIENCE,
         max_usd=recorded.max_usd,
         on_deadline=OnDeadline(recorded.on_deadline),
-        replan=replan,
+        replan=recorded.replan,
     )
 
 

@@ -104,7 +104,6 @@ def resumable(
     )
     spent_usd = cost_usd(state, problem.cloud)
     _check_limits(terms, problem, recorded, spent_usd=spent_usd, gone_s=before.t_s - state.began_s)
-    replan = problem.objective != before.problem.objective
     return Resumable(
         directory=directory,
         history=history,
@@ -112,7 +111,7 @@ def resumable(
         plan=before.plan,
         target=target,
         launcher=recorded.launcher,
-        request=run_request(directory, recorded, problem, before.plan, replan=replan),
+        request=run_request(directory, recorded, problem, before.plan),
         spent_usd=spent_usd,
     )
 

@@ -43,7 +43,15 @@ from rb_plugins.resuming import Resumable, resumable
 from rb_plugins.rundir import RunDirectory, home
 from rb_plugins.stopping import stop
 from rb_plugins.terms import Terms
-from rb_plugins.tuning import DEFAULT_CHECKPOINT_EVERY_S, DEFAULT_LAUNCHER, AtDeadline, Measuring, Mode, Tuning
+from rb_plugins.tuning import (
+    DEFAULT_CHECKPOINT_EVERY_S,
+    DEFAULT_LAUNCHER,
+    DEFAULT_POLICIES,
+    AtDeadline,
+    Measuring,
+    Mode,
+    Tuning,
+)
 
 STOPPING_S = 120.0
 """How long `Session.stop` waits unless told otherwise."""
@@ -98,6 +106,7 @@ class Session:
         checkpoint_every_s: float = DEFAULT_CHECKPOINT_EVERY_S,
         max_usd: float | None = None,
         on_deadline: AtDeadline = "finish",
+        replan: bool = True,
         env: Mapping[str, str] | None = None,
         policies: Policies | None = None,
         observers: Sequence[Observer] = (),
@@ -124,8 +133,9 @@ class Session:
             checkpoint_every_s: longest time between two checkpoints within a stage.
             max_usd: hard limit of the bill.
             on_deadline: ``finish`` or ``stop``, what happens when the deadline has come and work is left.
+            replan: whether the rest may be planned anew while the run goes on.
             env: variables for every rank; kept in the run's directory, so no place for secrets.
-            policies: what may happen before a barrier.
+            policies: what may happen before a barrier; by default all that is built.
             observers: told each event after it was written.
             progress: say on standard error how the run goes.
 
@@ -150,8 +160,9 @@ class Session:
             checkpoint_every_s=checkpoint_every_s,
             max_usd=max_usd,
             on_deadline=on_deadline,
+            replan=replan,
             env=env or {},
-            policies=Policies() if policies is None else policies,
+            policies=DEFAULT_POLICIES if policies is None else policies,
         )
         self.check(tuning, planner=planner)
         with interruptible(), self.launcher(tuning.launcher, tuning.target) as entered:
@@ -353,7 +364,8 @@ class Session:
         directory = RunDirectory.create(self.directory, tuning.name, self.clock.utc())
         directory.write("problem.json", problem_table(planned.problem))
         directory.write("plan.json", planned.table())
-        directory.write("request.json", Recorded.of(tuning, self.configs(tuning), directory).table())
+        recorded = Recorded.of(tuning, self.configs(tuning), directory, planner=planned.planner)
+        directory.write("request.json", recorded.table())
         if isinstance(measured, MeasuredProfile):
             made = self.clock.utc().isoformat(timespec="seconds")
             directory.write("profile.json", measured_table(measured, target=tuning.target.name, made=made))
@@ -382,7 +394,7 @@ class Session:
         Raises:
             RubberBandError: as `rb_core.engine.Engine.run`.
         """
-        recorded = Recorded.of(tuning, self.configs(tuning), directory)
+        recorded = Recorded.of(tuning, self.configs(tuning), directory, planner=planned.planner)
         request = run_request(directory, recorded, planned.problem, planned.plan)
         return drive(
             request,

@@ -23,6 +23,9 @@ AtDeadline = Literal["finish", "stop"]
 DEFAULT_LAUNCHER = "ddp"
 """Trains on one slot and on many alike."""
 
+DEFAULT_POLICIES = Policies(early_release=True)
+"""A run does all that is built before a barrier, unless told otherwise."""
+
 DEFAULT_PROFILING_S = 300.0
 """Longest time that profiling may take unless told otherwise."""
 
@@ -72,8 +75,9 @@ class Tuning:
         checkpoint_every_s: longest time between two checkpoints within a stage.
         max_usd: hard limit of the bill, checked before each launch.
         on_deadline: what happens when the deadline has come: ``finish`` or ``stop``.
+        replan: whether the rest may be planned anew while the run goes on; only the default planner's plans are.
         env: variables for every rank; kept in the run's directory, so no place for secrets.
-        policies: what may happen before a barrier.
+        policies: what may happen before a barrier; by default all that is built.
         file: the experiment file that all this is from, if it is from one.
         again: how a later process finds a function that is sent by value; None where it cannot.
     """
@@ -94,8 +98,9 @@ class Tuning:
     checkpoint_every_s: float = DEFAULT_CHECKPOINT_EVERY_S
     max_usd: float | None = None
     on_deadline: AtDeadline = "finish"
+    replan: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
-    policies: Policies = field(default_factory=Policies)
+    policies: Policies = DEFAULT_POLICIES
     file: Path | None = None
     again: Target | None = None
 

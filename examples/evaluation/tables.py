@@ -95,8 +95,10 @@ def _figures(outcome: Outcome | None) -> str:
 
 
 def head(cells: Sequence[str]) -> list[str]:
+    """The first two lines of a table in Markdown."""
     return [line(cells), line(["---"] * len(cells))]
 
 
 def line(cells: Sequence[str]) -> str:
+    """One line of it."""
     return "| " + " | ".join(cells) + " |"

@@ -129,16 +129,17 @@ class ChainRun:
     def left(self) -> list[tuple[Stage, StageAllocation]]:
         """Its stages that are left, with what is planned for them.
 
-        Of a stage that runs these are the trials that are not through with it, and their mean iterations.
+        Of a stage that runs these are the trials that are not through with it, and their mean iterations; where none
+        waits for a place, the most that any of them has left.
         """
         trials, stage = self._setting.journal.state.trials, self.stage
         alive = len(self.alive)
         stages = [Stage(trials=min(s.trials, alive), iterations=s.iterations) for s in self._stages[stage:]]
         waiting = [*self._queue, *self.running, *self._doubts]
         if waiting:
-            done = sum(self.running[t].iterations if t in self.running else trials[t].iterations for t in waiting)
-            mean = self._ends[stage] - done / len(waiting)
-            stages[0] = Stage(trials=len(waiting), iterations=max(1, round(mean)))
+            done = [self.running[t].iterations if t in self.running else trials[t].iterations for t in waiting]
+            left = self._ends[stage] - (sum(done) / len(done) if self._queue else min(done))
+            stages[0] = Stage(trials=len(waiting), iterations=max(1, math.ceil(left)))
         return list(zip(stages, self.allocations[stage:], strict=True))
 
     def begin(self) -> None:
@@ -349,7 +350,8 @@ class ChainRun:
         """Give back what has fallen idle, with nothing left to start, as far as the next stage does not keep it."""
         following = self._following()
         kept = following.nodes if following and following.instance_type == self._instance_type.name else 0
-        surplus = self._cluster.staying - kept
+        # One that is still starting is no stand-in for one that could begin the next stage at once.
+        surplus = len(self._cluster.usable) - kept
         busy = {name for running in self.running.values() for name in running.place.nodes}
         busy.update(name for doubt in self._doubts.values() for name in doubt.running.place.nodes)
         idle = [node.name for node in self._cluster.usable if node.name not in busy][: max(0, surplus)]

@@ -45,6 +45,8 @@ class Lane:
         while self.chain.finished and self._next:
             self.chain = self._next.popleft()
         self.chain.resume()
+        if not self.chain.due:
+            self.replan("the run was resumed")
         self.advance()
 
     def advance(self) -> None:

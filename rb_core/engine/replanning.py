@@ -13,16 +13,19 @@ from rb_core.events import Replanned
 from rb_core.expectation import Batch
 from rb_core.ledger import released_usd
 from rb_core.plan import Objective, Problem
-from rb_core.planners.rest import Rest, Restart, in_a_row, replanned, stages_left
+from rb_core.planners.rest import LEAST_GAIN, Rest, Restart, in_a_row, replanned, stages_left
 from rb_core.spec import Stage
+from rb_core.state import TrialPhase
 
 MARGIN = 0.02
 """Share of the time left that a new plan leaves free for what no plan foresees: how what is left of a stage is rounded,
 and what is still to be learned of the times that it rests on."""
 
-DRIFT = MARGIN
-"""The rest is planned anew when iterations take this much more or less than when it was planned last: as much as uses
-up the margin."""
+DRIFT = 0.1
+"""The rest is planned anew when iterations take this much more or less than when it was planned last."""
+
+SLIGHT_DRIFT = MARGIN
+"""When they take this much more, which can use up the margin, it is looked whether the plan is still in time."""
 
 SCARCE = 3
 """After so many requests in a row that came to nothing, with no node held, other types are looked at."""
@@ -45,22 +48,32 @@ class Replanning:
         self._drift = 1.0
 
     def drifted(self) -> None:
-        """Plan anew when iterations have turned out much slower or faster than the last plan took them to be."""
-        drift = self._setting.learning.drift
-        if abs(drift / self._drift - 1.0) > DRIFT:
-            self.consider(f"iterations take {drift:.2f} times what the profile says")
+        """Plan anew when iterations have turned out slower or much faster than the last plan took them to be."""
+        if self._lane.over or self._lane.chain.at_barrier:
+            return
+        drift = self._setting.learning.factor_of(self._alive())
+        change = drift / self._drift - 1.0
+        why = f"iterations take {drift:.2f} times what the profile says"
+        if abs(change) > DRIFT:
+            self.consider(why)
+        elif change > SLIGHT_DRIFT:
+            self.consider(why, least_gain=1.0)
 
-    def consider(self, reason: str) -> None:
+    def consider(self, reason: str, least_gain: float = LEAST_GAIN) -> None:
         """Plan the rest anew, and change to the new plan when that is worth it.
+
+        Args:
+            reason: why now, in words.
+            least_gain: as of `replanned`.
 
         Raises:
             BudgetExceeded: nodes of the new plan could bring the bill above `max_usd`.
         """
-        self._drift = self._setting.learning.drift
         if not self._setting.request.replan or self._lane.over or self._lane.chain.at_barrier:
             return
+        self._drift = self._setting.learning.factor_of(self._alive())
         rest = self._rest()
-        change = replanned(rest)
+        change = replanned(rest, least_gain=least_gain)
         if change is None:
             return
         journal, chain = self._setting.journal, self._lane.chain
@@ -109,9 +122,14 @@ class Replanning:
         )
 
     def _alive(self) -> Collection[int]:
-        """The trials that go on, where these are all that is left to run; else none in particular."""
+        """The trials that are left to run, where their chain is the last one; else none in particular."""
         chain, *later = self._lane.left
-        return chain.alive if not later else ()
+        if later:
+            return ()
+        if chain.due or len(chain.left()) > 1:
+            return chain.alive
+        trials = self._setting.journal.state.trials
+        return [trial for trial in chain.alive if trials[trial].phase is not TrialPhase.PAUSED]
 
     def _scarce(self) -> str:
         """The type that could not be had so often that another one is looked for."""

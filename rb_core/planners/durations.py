@@ -135,7 +135,7 @@ class WidthTimes:
         trial_s: float | Table = self._trial_s
         if self._effective is not None:
             trial_s = self._effective[np.minimum(places.sum(axis=0), len(self._effective) - 1)]
-        offsets = (0.0, *(offset_s for offset_s, _ in batches), self._start_s)
+        offsets: list[float | Table] = [0.0, *(offset_s for offset_s, _ in batches), self._start_s]
         return makespan(self._trials, trial_s, tuple(places), offsets) + self._sync_s
 
     def staggered(self, offsets: Sequence[tuple[float, int]], new: int) -> float:

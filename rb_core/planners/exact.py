@@ -25,9 +25,10 @@ to its front are kept as well, and all get the model's own figures. They are the
 random numbers, and the front is that of the sampled means.
 
 The search knows nothing of early release: it puts every node's end at a barrier, so that its cost is what a plan costs
-without the policy. Where the policy is on, all figures that leave this module have it: the limit is checked on whole
-jobs with it, the plans close behind the best are compared with it, noise or not, and the front is that of these
-figures. A plan that is only good because of early release can be missed if it is further than that from the best.
+without the policy, and its times are right. Where the policy is on, all costs that leave this module have it: a budget
+is checked on whole jobs with it, the plans close behind the best are compared with it, noise or not, and the front is
+that of these figures. A plan that is only good because of early release can be missed if it is further than
+that from the best.
 """
 
 from __future__ import annotations

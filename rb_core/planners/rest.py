@@ -20,7 +20,6 @@ from rb_core.expectation import Batch, ExpectedModel, Progress
 from rb_core.hardware import InstanceType
 from rb_core.plan import AllocationPlan, Problem, StageAllocation
 from rb_core.planners.candidate import Candidate, least_nodes, stages_in_order
-from rb_core.planners.labels import TOLERANCE
 from rb_core.planners.objective import loosened
 from rb_core.planners.onward import Foreseen, Onward
 from rb_core.spec import ExperimentSpec, Stage
@@ -179,13 +178,14 @@ def replanned(rest: Rest, *, least_gain: float = LEAST_GAIN) -> Change | None:
     time), if it saves more than `least_gain` of what is still to be paid: of all of the bill that giving back
     everything now would not cost. Where the current plan is expected to miss the deadline, it is the cheapest that
     keeps it; else the fastest, if that misses it by little (`SMALL_MISS`) and by much less than the current one
-    (`WORTH_HURRYING`); else the cheapest of all, if it saves enough. Under a budget it is the fastest plan within it, if it saves more than `least_gain` of the time that is
-    left; where the current plan exceeds the budget, the fastest that does not; where there is none, the cheapest, if
-    it saves enough. A current plan that needs more than `max_nodes` is left for any of these, whatever is saved.
+    (`WORTH_HURRYING`); else the cheapest of all, if it saves enough. Under a budget it is the fastest plan within it,
+    if it saves more than `least_gain` of the time that is left; where the current plan exceeds the budget, the fastest
+    that does not; where there is none, the cheapest, if it saves enough. A current plan that needs more than
+    `max_nodes` is left for any of these, whatever is saved.
 
     Args:
         rest: what is left.
-        least_gain: share that a change has to save, where the current plan serves.
+        least_gain: share that a change has to save, where the current plan serves; 1 for no such change.
 
     Raises:
         InvalidInput: the current plan names an unknown type or width, or cannot hold a trial.
@@ -233,7 +233,8 @@ class _Replanning:
         if rest.restart is None or self._settled:
             self._ways = [Onward(model, whole.followed(self._settled), first=rest.settled, errors=errors)]
         else:
-            held = sum(batch.count for batch in start.held) if start.instance_type else 0
+            goes_on = start.instance_type is not None and start.instance_type.name == current[0].instance_type
+            held = sum(batch.count for batch in start.held) if goes_on else 0
             bound = dataclasses.replace(current[0], nodes=max(1, held))
             anew = ExpectedModel(_with_first(problem, rest.restart.stage, rest.current))
             begin = dataclasses.replace(start, barrier_s=rest.restart.after_s)
@@ -280,7 +281,7 @@ class _Replanning:
             best = self._cheapest(within_s)
             return self._to(best, why + self._obstacle) if best else None
         left_usd = self._before.cost_usd - self._given_back_usd
-        if left_usd <= 0:
+        if left_usd <= 0 or self._least_gain >= 1:
             return None
         best = self._cheapest(within_s, self._before.cost_usd - self._least_gain * left_usd)
         if best is None:

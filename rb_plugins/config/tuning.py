@@ -21,7 +21,14 @@ from rb_plugins.config.objective import ObjectiveTable
 from rb_plugins.config.profile import read_profile
 from rb_plugins.config.shape import shaped
 from rb_plugins.config.source import naming, read_table
-from rb_plugins.tuning import DEFAULT_CHECKPOINT_EVERY_S, DEFAULT_LAUNCHER, DEFAULT_PROFILING_S, Measuring, Tuning
+from rb_plugins.tuning import (
+    DEFAULT_CHECKPOINT_EVERY_S,
+    DEFAULT_LAUNCHER,
+    DEFAULT_POLICIES,
+    DEFAULT_PROFILING_S,
+    Measuring,
+    Tuning,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +50,7 @@ class RunTable:
     checkpoint_every_s: Seconds = DEFAULT_CHECKPOINT_EVERY_S
     max_usd: float | None = None
     on_deadline: Literal["finish", "stop"] = "finish"
+    replan: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
     sampling: Literal["random", "sobol"] = "random"
 
@@ -62,6 +70,22 @@ class MeasuringTable:
         return Measuring(slots=self.slots, budget_s=self.budget_s)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoliciesTable:
+    """The key `policies`; what is left out is as in a run without it."""
+
+    early_release: bool = DEFAULT_POLICIES.early_release
+    prefetch: bool = DEFAULT_POLICIES.prefetch
+    early_promotion: bool = DEFAULT_POLICIES.early_promotion
+
+    def __post_init__(self) -> None:
+        self.value()
+
+    def value(self) -> Policies:
+        """The policies. Raises `InvalidInput` under a key relative to `policies`."""
+        return Policies(early_release=self.early_release, prefetch=self.prefetch, early_promotion=self.early_promotion)
+
+
 def _no_lists(value: object) -> object:
     if not isinstance(value, dict) or not value:
         raise InvalidInput("", "must name at least one hyperparameter, each with its choices or a distribution")
@@ -79,7 +103,7 @@ class TuningTable:
     objective: ObjectiveTable
     profile: Any = field(default_factory=dict)
     run: RunTable = field(default_factory=RunTable)
-    policies: Policies = field(default_factory=Policies)
+    policies: PoliciesTable = field(default_factory=PoliciesTable)
     name: str = ""
 
 
@@ -108,9 +132,10 @@ def load_tuning(path: Path, *, price_books: PriceBooks) -> Tuning:
             checkpoint_every_s=table.run.checkpoint_every_s,
             max_usd=table.run.max_usd,
             on_deadline=table.run.on_deadline,
+            replan=table.run.replan,
             env=table.run.env,
             sampling=table.run.sampling,
-            policies=table.policies,
+            policies=table.policies.value(),
             file=path.absolute(),
         )
 

@@ -92,17 +92,24 @@ def trainings(
 
 
 def given_back_early(
-    nodes: list[Node], now_s: float, taken: list[tuple[float, float, tuple[Node, ...]]], surplus: int, barrier_s: float
+    nodes: list[Node], now_s: float, taken: list[tuple[float, float, tuple[Node, ...]]], kept: int, barrier_s: float
 ) -> dict[int, float]:
-    """When nodes go before a barrier, by their `order`: the first `surplus` that have nothing left to do."""
+    """When nodes go before a barrier, by `order`: those that are idle first, while more than `kept` are usable."""
     last_start_s = max(start_s for start_s, _, _ in taken)
     falling_idle = []
     for rank, node in enumerate(sorted(nodes, key=lambda node: max(now_s, node.usable_s))):
         mine = [(end_s, number) for number, (_, end_s, group) in enumerate(taken) if node in group]
         since_s = max([now_s, node.usable_s, last_start_s, *(end_s for end_s, _ in mine)])
-        last_trial = max(mine)[1] if mine else -1
-        falling_idle.append((since_s, last_trial, rank, node.order))
-    return {order: since_s for since_s, _, _, order in sorted(falling_idle)[:surplus] if since_s <= barrier_s}
+        falling_idle.append((since_s, max(mine)[1] if mine else -1, rank, node.order))
+    early = {}
+    for usable_s in sorted(max(now_s, node.usable_s) for node in nodes)[kept:]:
+        # Whatever idles already when one node more becomes usable: the one that was usable first.
+        now = [(max(since, usable_s), last if since > usable_s else -1, *rest) for since, last, *rest in falling_idle]
+        at_s, _, _, order = min(now)
+        falling_idle = [idle for idle in falling_idle if idle[-1] != order]
+        if at_s <= barrier_s:
+            early[order] = at_s
+    return early
 
 
 def play(
@@ -186,8 +193,8 @@ def _play_lane(problem, lane, trained, launched, sample):
         if problem.policies.early_release:
             following = [later for _, _, later in lane[position + 1 : position + 2]]
             same = bool(following) and following[0].instance_type == allocation.instance_type
-            surplus = len(held) - (min(following[0].nodes, len(held)) if same else 0)
-            early = given_back_early(held, now_s, taken, surplus, rows[-1][1])
+            stay = min(following[0].nodes, len(held)) if same else 0
+            early = given_back_early(held, now_s, taken, stay, rows[-1][1])
             for node in held:
                 if node.order in early:
                     lives.append(_Life(kind, node.running_s, early[node.order], requested_in[node.order], position))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rb_core.occupancy import idle_first, last_end, occupied, ready_places
+from rb_core.occupancy import last_end, occupied, ready_places, spared
 from rb_core.placement import Placement
 
 
@@ -35,41 +35,49 @@ def test_rounds_of_equal_trials_end_as_if_followed_one_by_one():
     assert skipped > 100
 
 
-def first_idle(ready, durations, count, **placement):
-    """(rows, times) of the first nodes that fall idle, of one sample."""
+def given_back(ready, durations, kept, **placement):
+    """(rows, times) of the nodes that can go, of one sample."""
     nodes = np.array([[float(at)] for at in ready])
     placed = Placement(trials=len(durations), nodes=len(ready), **placement)
     places = ready_places(nodes, placed)
     occupancy = occupied(places, np.array([[float(d)] for d in durations]), len(durations))
-    rows, times = idle_first(nodes, places, occupancy, placed, count)
+    rows, times = spared(nodes, places, occupancy, placed, kept)
     return rows[:, 0].tolist(), times[:, 0].tolist()
 
 
-def test_a_node_is_idle_once_its_last_trial_has_ended():
+def test_a_node_can_go_once_its_last_trial_has_ended():
     # Two trials on each node: the second node's are the shorter ones.
-    assert first_idle([0, 0], [9, 8, 3, 5], 2, slots_per_trial=1, node_slots=2) == ([1, 0], [5, 9])
+    assert given_back([0, 0], [9, 8, 3, 5], 0, slots_per_trial=1, node_slots=2) == ([1, 0], [5, 9])
+    assert given_back([0, 0], [9, 8, 3, 5], 1, slots_per_trial=1, node_slots=2) == ([1], [5])
 
 
-def test_no_node_is_idle_while_trials_queue():
+def test_no_node_goes_while_trials_queue():
     # The third trial starts at 2 where the first has ended; the second node is idle from 3.
-    assert first_idle([0, 0], [2, 3, 4], 2, slots_per_trial=1, node_slots=1) == ([1, 0], [3, 6])
+    assert given_back([0, 0], [2, 3, 4], 0, slots_per_trial=1, node_slots=1) == ([1, 0], [3, 6])
 
 
-def test_a_node_without_a_trial_is_idle_as_soon_as_it_is_usable_and_nothing_is_left_to_start():
+def test_a_node_without_a_trial_can_go_as_soon_as_it_is_usable_and_nothing_is_left_to_start():
     # The first node takes all trials, the last one at 4, before the second is usable.
-    assert first_idle([0, 7], [2, 2, 2], 1, slots_per_trial=1, node_slots=1) == ([0], [6])
-    assert first_idle([0, 5], [2, 2, 2], 2, slots_per_trial=1, node_slots=1) == ([1, 0], [5, 6])
-    assert first_idle([0, 3], [2, 1.5, 9], 2, slots_per_trial=1, node_slots=1) == ([0, 1], [3.5, 12])
+    assert given_back([0, 7], [2, 2, 2], 0, slots_per_trial=1, node_slots=1) == ([0, 1], [6, 7])
+    assert given_back([0, 5], [2, 2, 2], 0, slots_per_trial=1, node_slots=1) == ([1, 0], [5, 6])
+    assert given_back([0, 3], [2, 1.5, 9], 0, slots_per_trial=1, node_slots=1) == ([0, 1], [3.5, 12])
+
+
+def test_an_idle_node_waits_for_one_that_is_still_starting_if_one_is_kept():
+    # The first could go at 6, but then the next stage would have to wait for the second.
+    assert given_back([0, 7], [2, 2, 2], 1, slots_per_trial=1, node_slots=1) == ([0], [7])
+    # Both of the first idle at 7, when one node is one too many: the one that was usable first goes.
+    assert given_back([0, 1, 7], [4, 2, 2], 2, slots_per_trial=1, node_slots=1) == ([0], [7])
 
 
 def test_nodes_left_over_beside_spanning_trials_go_before_those_that_fall_idle_at_the_same_time():
     # Trials span two nodes; the third one starts at 4, when the second has ended too. The fifth node never has any.
-    rows, times = first_idle([0, 0, 0, 0, 0], [4, 4, 4], 5, slots_per_trial=2, node_slots=1)
+    rows, times = given_back([0, 0, 0, 0, 0], [4, 4, 4], 0, slots_per_trial=2, node_slots=1)
     assert rows == [4, 2, 3, 0, 1]
     assert times == [4, 4, 4, 8, 8]
 
 
 def test_a_group_that_never_trains_does_not_hold_its_nodes():
     # Both trials run on the first two nodes; the third waited for the fourth in vain.
-    rows, times = first_idle([0, 0, 0, 50], [3, 3], 3, slots_per_trial=2, node_slots=1)
-    assert (rows, times) == ([2, 0, 1], [3, 6, 6])
+    rows, times = given_back([0, 0, 0, 50], [3, 3], 1, slots_per_trial=2, node_slots=1)
+    assert (rows, times) == ([2, 0, 1], [3, 6, 50])

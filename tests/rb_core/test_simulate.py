@@ -65,6 +65,10 @@ def test_every_sample_is_what_the_definitions_say(noise, early_release):
         room = dataclasses.replace(problem.cloud, max_nodes=3 * problem.cloud.max_nodes)
         problem = dataclasses.replace(problem, cloud=room, policies=Policies(early_release=early_release))
         estimate = simulate(problem, plan, samples=3, rng=np.random.default_rng(seed))
+        usual = simulate(
+            dataclasses.replace(problem, policies=Policies()), plan, samples=3, rng=np.random.default_rng(seed)
+        )
+        assert np.array_equal(estimate.jct_s, usual.jct_s), seed
         for sample, (jct_s, cost_usd, shares) in enumerate(play(problem, plan, 3, np.random.default_rng(seed))):
             assert estimate.jct_s[sample] == pytest.approx(jct_s), seed
             assert estimate.cost_usd[sample] == pytest.approx(cost_usd), seed

@@ -4,6 +4,7 @@ import pytest
 
 from rb_core.errors import InvalidInput
 from rb_core.hardware import Latency
+from rb_core.plan import Policies
 from rb_plugins.config.tuning import load_tuning
 from rb_plugins.tuning import Measuring
 
@@ -137,3 +138,21 @@ def test_what_is_wrong_is_named(load, old, new, message):
         return
     with pytest.raises(InvalidInput, match=message):
         load(text)
+
+
+@pytest.mark.parametrize(
+    ("written", "early_release"),
+    [
+        ("", True),
+        ("[policies]", True),
+        ("[policies]\nearly_release = false", False),
+        ("[policies]\nprefetch = false", True),
+    ],
+)
+def test_a_run_releases_early_unless_the_file_says_otherwise(load, written, early_release):
+    assert load(FILE + written).policies == Policies(early_release=early_release)
+
+
+def test_a_policy_that_is_not_built_is_refused_by_its_path(load):
+    with pytest.raises(InvalidInput, match=r"^policies.prefetch: is not supported, since"):
+        load(FILE + "[policies]\nprefetch = true")

@@ -157,7 +157,7 @@ def test_a_new_objective_takes_the_place_of_the_old_one_and_keeps_its_confidence
     assert going.request.problem.objective == Objective(budget_usd=5.0, confidence=0.9)
     assert (going.request.max_usd, going.request.on_deadline.value, going.request.replan) == (9.0, "stop", True)
     assert going.request.record["objective"] == {"budget_usd": 5.0, "confidence": 0.9}
-    assert not a_session(folder).resumable(directory.run, Terms()).request.replan
+    assert a_session(folder).resumable(directory.run, Terms()).request.replan
 
 
 def test_a_changed_training_file_is_refused(refused, folder):

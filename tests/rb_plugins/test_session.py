@@ -10,7 +10,7 @@ from scipy.stats import uniform
 from rb_core.errors import BudgetExceeded, InvalidInput, PlanVeto
 from rb_core.events import RunEnded, StageEnded
 from rb_core.hardware import Billing, Cloud, InstanceType, Latency
-from rb_core.plan import Objective
+from rb_core.plan import Objective, Policies
 from rb_core.profile import ScalingProfile
 from rb_core.spec import ExperimentSpec
 from rb_plugins import Session, hookimpl, make_manager
@@ -70,6 +70,16 @@ def test_tune_goes_from_a_function_to_its_best_configuration(session, train):
     assert (outcome.ending, outcome.missed) == ("done", "")
     assert outcome.directory.run.startswith("from-python-")
     assert session().report().table() == outcome.table()
+
+
+@pytest.mark.parametrize(("given", "early_release"), [({}, True), ({"policies": Policies()}, False)])
+def test_nodes_go_before_the_barrier_unless_told_otherwise(session, train, given, early_release):
+    outcome = tune(session(), train, **given)
+    problem = json.loads((outcome.directory.path / "problem.json").read_text())
+    assert problem["policies"]["early_release"] is early_release
+    events = [json.loads(line)["event"] for line in (outcome.directory.path / "events.jsonl").read_text().splitlines()]
+    last = [event for event in events if event in ("NodeReleased", "StageEnded")][-2:]
+    assert last == (["NodeReleased", "StageEnded"] if early_release else ["StageEnded", "NodeReleased"])
 
 
 def test_the_mode_min_looks_for_the_least(session, train):
