@@ -69,14 +69,15 @@ class Replanning:
         Raises:
             BudgetExceeded: nodes of the new plan could bring the bill above `max_usd`.
         """
-        if not self._setting.request.replan or self._lane.over or self._lane.chain.at_barrier:
+        chain = self._lane.chain
+        if not self._setting.request.replan or self._lane.over or chain.done or chain.at_barrier:
             return
         self._drift = self._setting.learning.factor_of(self._alive())
         rest = self._rest()
         change = replanned(rest, least_gain=least_gain)
         if change is None:
             return
-        journal, chain = self._setting.journal, self._lane.chain
+        journal = self._setting.journal
         journal.write(
             Replanned,
             chain=chain.number,

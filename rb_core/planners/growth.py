@@ -19,11 +19,9 @@ from rb_core.planners.labels import (
     joined,
     nothing,
     refined,
+    thinned,
     undominated,
 )
-
-_QUICK_LABELS = 24
-"""A quick search keeps no more labels with equal nodes than this."""
 
 _COARSE = 1.01
 """Where rounding and the minimum add less than this factor, what labels are committed to drops hardly any."""
@@ -95,6 +93,7 @@ class Growth:
         *,
         most: int,
         quick: bool = False,
+        most_labels: int | None = None,
         beaten: Beaten | None = None,
     ) -> None:
         """Prepare to go on from these labels.
@@ -107,10 +106,12 @@ class Growth:
             price: of a node of the type.
             times: of the stage on the type.
             most: largest number of nodes worth holding.
-            quick: keep few labels.
+            quick: compare labels by their lower prices alone, and pass over those with nodes that still start.
+            most_labels: labels with equal nodes to keep at most; None keeps all that may be needed.
             beaten: drops labels in view of plans that are known.
         """
         self._price, self._times, self._quick, self._beaten = price, times, quick, beaten
+        self._most_labels = most_labels
         growing = [fresh, *intact[:most]]
         self._flat = flat = joined([*growing, *trimmed[:most]], most)
         self._growing_ends = np.cumsum([len(part) for part in growing])
@@ -157,9 +158,7 @@ class Growth:
         if self._beaten and (grown.ceiling > _COARSE * grown.floor).any():
             committed = committed_usd(labels, self._price)
             labels = labels.take(~self._beaten(grown.time_s, grown.floor, committed))
-        labels = refined(labels, self._price)
-        if self._quick and len(labels) > _QUICK_LABELS:
-            labels = labels.take(np.unique(np.linspace(0, len(labels) - 1, _QUICK_LABELS).astype(int)))
+        labels = thinned(refined(labels, self._price), self._most_labels)
         chosen = labels.origin
         numbers = made.add(self._flat.origin[parent[chosen]], type_index, nodes, grown.width[chosen])
         return replace(labels, origin=numbers)

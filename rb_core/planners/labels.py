@@ -143,6 +143,13 @@ def _none(columns: int) -> Labels:
     )
 
 
+def thinned(labels: Labels, most: int | None) -> Labels:
+    """At most so many of labels that are sorted, evenly spread over them; None keeps all."""
+    if most is None or len(labels) <= most:
+        return labels
+    return labels.take(np.unique(np.linspace(0, len(labels) - 1, most).astype(int)))
+
+
 def release_newest(labels: Labels, price: Price) -> Labels:
     """Labels of equally many nodes after each has given back the node that became usable last."""
     usd = bill(

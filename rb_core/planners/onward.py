@@ -2,8 +2,9 @@
 
 Since it need not find the whole front but one plan, whatever cannot become that is dropped on the way.
 
-Without noise the answer is exact. With noise the search runs over the expectations of stages, as the exact planner's
-does, and the plans that come first are compared by the expected-value model; whole jobs are not sampled.
+Without noise the answer is exact as long as no more labels turn up than are kept (`MOST_LABELS`). With noise the search
+runs over the expectations of stages, as the exact planner's does, and the plans that come first are compared by the
+expected-value model; whole jobs are not sampled.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ _NEAR = 0.02
 
 _FINALISTS = 4
 """With noise so many plans that serve are compared by the model."""
+
+MOST_LABELS = 200
+"""A run waits for the answer, so no more labels with equal nodes are kept than this. Where many stages are shorter than
+what a node is charged at least, there would be more, and the answer may be a little dearer than need be."""
 
 _TIME, _COST = 0, 1
 
@@ -146,4 +151,4 @@ class Onward:
         room = 1.0 + _NEAR if self._model.problem.noisy else 1.0
         within_s, within_usd = (loosened(limit * room) + 2 * TOLERANCE for limit in limits)
         unwanted = [(within_s, -math.inf), (0.0, within_usd)]
-        return Search(self._tables, quick=quick, start=self._start, unwanted=unwanted).run()
+        return Search(self._tables, quick=quick, most_labels=MOST_LABELS, start=self._start, unwanted=unwanted).run()

@@ -24,8 +24,12 @@ from rb_core.planners.labels import (
     nothing,
     pruned,
     release_newest,
+    thinned,
     undominated,
 )
+
+_QUICK_LABELS = 24
+"""A quick search keeps no more labels with equal nodes than this."""
 
 _CORNERS = 32
 """Points that stand for what the rest of a job takes and costs at least."""
@@ -95,6 +99,7 @@ class Search:
         tables: StageTables,
         *,
         quick: bool = False,
+        most_labels: int | None = None,
         known: Sequence[Candidate] = (),
         near: float = 0.0,
         max_nodes: int | None = None,
@@ -106,6 +111,8 @@ class Search:
         Args:
             tables: the problem's stage times.
             quick: keep few labels and try few numbers of nodes: complete plans, but not all that are undominated.
+            most_labels: labels with equal nodes to keep at most, which bounds the work where stages are shorter than
+                what a node is charged at least; None keeps all, so that no plan is missed.
             known: complete plans that need not be found again.
             near: plans dearer than the front by up to this fraction are returned too.
             max_nodes: a limit below the problem's; None is the problem's.
@@ -114,6 +121,7 @@ class Search:
             unwanted: (jct_s, cost_usd) such that plans neither below the one nor the other are of no use.
         """
         self._tables, self._quick, self._near = tables, quick, near
+        self._most_labels = _QUICK_LABELS if quick else most_labels
         self._known = _Known(known, near, unwanted)
         self._start = Progress() if start is None else start
         self._problem = problem = tables.problem
@@ -145,6 +153,7 @@ class Search:
                     self._tables.times(position, instance_type),
                     most=limit,
                     quick=self._quick,
+                    most_labels=self._most_labels,
                     beaten=partial(self._known.beats, least_left[position]) if least_left else None,
                 )
                 counts = worthwhile[number][position] if self._quick else range(1, limit + 1)
@@ -153,7 +162,7 @@ class Search:
                     growth.on(nodes, number, made) if nodes >= least and nodes in counts else nothing(nodes)
                     for nodes in range(1, limit + 1)
                 ]
-                trimmed[number], emptied[number] = _taken_apart(intact[number], price)
+                trimmed[number], emptied[number] = _taken_apart(intact[number], price, self._most_labels)
             del emptied[len(self._types) :]
             self._made.append(made.rows())
             if not any(len(labels) for labels in emptied):
@@ -183,7 +192,7 @@ class Search:
         if kind is None or not nodes:
             return intact, trimmed, [*emptied, label]
         grown = [*(nothing(fewer) for fewer in range(1, nodes)), label]
-        kept, given_back = _taken_apart(grown, _price(self._problem, kind))
+        kept, given_back = _taken_apart(grown, _price(self._problem, kind), None)
         if kind not in self._types:
             return intact, trimmed, [*emptied, given_back]
         number = self._types.index(kind)
@@ -207,7 +216,7 @@ class Search:
             time_s = np.add.outer(left[0], [option[0] for option in options]).ravel()
             cost_usd = np.add.outer(left[1], [option[1] for option in options]).ravel()
             keep = undominated(time_s, cost_usd, cost_usd)
-            left = _thinned(time_s[keep], cost_usd[keep])
+            left = _corners(time_s[keep], cost_usd[keep])
             points.append(left)
         return points[::-1]
 
@@ -278,26 +287,27 @@ class _Known:
         return beaten
 
 
-def _thinned(time_s: Column, cost_usd: Column) -> tuple[Column, Column]:
+def _corners(time_s: Column, cost_usd: Column) -> tuple[Column, Column]:
     """At most so many points below all those of a front (ascending times): the lower left corners of its pieces."""
     first = np.unique(np.linspace(0, len(time_s), min(_CORNERS, len(time_s)) + 1).astype(int)[:-1])
     last = np.append(first[1:], len(time_s)) - 1
     return time_s[first], cost_usd[last]
 
 
-def _taken_apart(grown: list[Labels], price: Price) -> tuple[list[Labels], Labels]:
+def _taken_apart(grown: list[Labels], price: Price, most_labels: int | None) -> tuple[list[Labels], Labels]:
     """Labels by the number of nodes that they keep, from 1 up, and those that keep none.
 
     Args:
         grown: labels by the number of nodes that they hold, from 1 up.
         price: of these nodes.
+        most_labels: to keep at each number; None for all.
     """
     kept: list[Labels] = []
     down = joined([], len(grown))
     for nodes in range(len(grown), 0, -1):
         here = joined([grown[nodes - 1], down], nodes)
         if len(grown[nodes - 1]) and len(down):
-            here = pruned(here, price)
+            here = thinned(pruned(here, price), most_labels)
         kept.append(here)
         down = release_newest(here, price)
     return kept[::-1], down
