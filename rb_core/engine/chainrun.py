@@ -210,7 +210,7 @@ class ChainRun:
         for running in self.running.values():
             if node.name in running.place.nodes:
                 running.interrupt("its node is taken away", max(0.0, in_s - LEAVING_S))
-        self._excuse(node, "its node is taken away")
+        self._excuse(node)
         self._let_go((node.name,))
 
     def lost(self, node: HeldNode) -> None:
@@ -219,7 +219,7 @@ class ChainRun:
         for running in self.running.values():
             if node.name in running.place.nodes:
                 running.interrupt("its node was lost")
-        self._excuse(node, "its node was lost")
+        self._excuse(node)
 
     def replace(self) -> None:
         """Go on after the loss of a node: with another one, unless the stage has room enough without it."""
@@ -247,10 +247,12 @@ class ChainRun:
         if problem is None:
             self._completed(running)
         elif running.interrupted:
-            self._go_on(trial, running.interrupted, running.iteration_s)
+            self._interrupted(trial, running.interrupted, running.iteration_s)
+            self._queue.appendleft(trial)
         elif problem.kind is FailureKind.CHECKPOINT and running.run.checkpoint is not None:
             self._drop_checkpoint(running, problem)
         elif problem.kind is FailureKind.DIED:
+            self._interrupted(trial, problem.cause, running.iteration_s)
             clock = self._setting.clock
             timer = clock.call_at(clock.now() + DOUBT_S, lambda: self._blame(trial))
             self._doubts[trial] = _Doubt(running=running, failure=problem, timer=timer)
@@ -427,12 +429,11 @@ class ChainRun:
         score = journal.state.trials[trial].score
         self._bracket.report(trial, end, math.nan if score is None else score)
 
-    def _go_on(self, trial: int, cause: str, iteration_s: float | None = None) -> None:
-        """The trial goes on from its last checkpoint as soon as there is room."""
+    def _interrupted(self, trial: int, cause: str, iteration_s: float | None = None) -> None:
+        """The trial's processes are gone before the end of its stage; it is to go on from its last checkpoint."""
         self._setting.journal.write(
             TrialInterrupted, trial=trial, stage=self.stage, cause=cause, iteration_s=iteration_s
         )
-        self._queue.appendleft(trial)
 
     def _drop_checkpoint(self, running: RunningTrial, problem: TrialFailure) -> None:
         journal, trial = self._setting.journal, running.run.trial
@@ -440,32 +441,40 @@ class ChainRun:
         last = journal.state.trials[trial].last_checkpoint
         again = f"iteration {last.iterations}" if last else "its first iteration"
         journal.warn(f"a checkpoint of trial {trial} cannot be read; it goes on from {again}: {problem.cause}")
-        self._go_on(trial, problem.cause)
+        self._interrupted(trial, problem.cause)
+        self._queue.appendleft(trial)
 
-    def _excuse(self, node: HeldNode, cause: str) -> None:
+    def _excuse(self, node: HeldNode) -> None:
         """The processes that vanished on this node did so with it."""
         for trial in [t for t, doubt in self._doubts.items() if node.name in doubt.running.place.nodes]:
             doubt = self._doubts.pop(trial)
             doubt.timer.cancel()
-            self._go_on(trial, cause, doubt.running.iteration_s)
+            self._queue.appendleft(trial)
             self._places.give_back(doubt.running.place)
 
     def _blame(self, trial: int) -> None:
         """No node was lost: the trial's processes ended for a reason of their own."""
         doubt = self._doubts.pop(trial)
-        self._try_again(trial, doubt.failure, doubt.running.iteration_s)
+        if self._may_try_again(trial, doubt.failure):
+            self._queue.appendleft(trial)
         self._places.give_back(doubt.running.place)
         self._let_go(doubt.running.place.nodes)
         self._advance()
 
     def _try_again(self, trial: int, failure: TrialFailure, iteration_s: float | None = None) -> None:
         """Go on with the trial while it has attempts left; else it has failed for good."""
+        if self._may_try_again(trial, failure):
+            self._interrupted(trial, failure.cause, iteration_s)
+            self._queue.appendleft(trial)
+
+    def _may_try_again(self, trial: int, failure: TrialFailure) -> bool:
+        """Whether the trial had an attempt left, which is spent now; if not, it has failed for good."""
         if self._attempts[trial] >= self._setting.request.retries:
             self._fail(trial, failure)
-            return
+            return False
         self._attempts[trial] += 1
         self._setting.journal.warn(f"trial {trial} is started again: {failure.cause}")
-        self._go_on(trial, failure.cause, iteration_s)
+        return True
 
     def _fail(self, trial: int, failure: TrialFailure) -> None:
         self._failed_here[trial] = failure

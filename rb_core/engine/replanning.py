@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from itertools import groupby
@@ -30,6 +31,9 @@ SLIGHT_DRIFT = MARGIN
 SCARCE = 3
 """After so many requests in a row that came to nothing, with no node held, other types are looked at."""
 
+SCARCE_S = 1800.0
+"""So long the type is then not asked for again: what is given back for it would have to be paid for in vain."""
+
 
 class Replanning:
     """Plans the rest of one lane anew, by what has been measured and what is held."""
@@ -46,6 +50,8 @@ class Replanning:
         self._lane = lane
         self._room = room
         self._drift = 1.0
+        self._missed = ""
+        self._missed_s = -math.inf
 
     def drifted(self) -> None:
         """Plan anew when iterations have turned out slower or much faster than the last plan took them to be."""
@@ -133,10 +139,14 @@ class Replanning:
         return [trial for trial in chain.alive if trials[trial].phase is not TrialPhase.PAUSED]
 
     def _scarce(self) -> str:
-        """The type that could not be had so often that another one is looked for."""
-        cluster = self._lane.cluster
-        nowhere = not cluster.usable and not cluster.requested
-        return cluster.instance_type.name if cluster.instance_type and nowhere and cluster.failures >= SCARCE else ""
+        """The type that could not be had so often that another one is looked for; empty where there is none."""
+        cluster, now_s = self._lane.cluster, self._setting.journal.t_s
+        kind = cluster.instance_type.name if cluster.instance_type else ""
+        held = bool(cluster.usable or cluster.requested)
+        if kind and not held and cluster.failures >= SCARCE:
+            self._missed, self._missed_s = kind, now_s
+        again = now_s >= self._missed_s + SCARCE_S or (held and kind == self._missed)
+        return "" if again else self._missed
 
     def _objective(self) -> Objective | None:
         """What is left of the limit; None when nothing is, so that the rest is to be as cheap as possible."""

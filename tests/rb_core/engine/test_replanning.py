@@ -96,10 +96,11 @@ def test_what_is_expected_of_a_change_comes_true():
     wanted = under(2500.0)
     told, state = rehearsed(wanted, best(wanted), true_iteration_factor=2.0)
     last = of(events.Replanned, told)[-1]
-    assert state.jct_s == pytest.approx(last.jct_s, rel=0.05)
+    # What was measured by then moves the profile most of the way to the truth, and not all.
+    assert state.jct_s == pytest.approx(last.jct_s, rel=0.1)
     assert rehearse_once(
         wanted, best(wanted), seed=0, faults=Faults(true_iteration_factor=2.0), replan=True
-    ).bill.cost_usd == pytest.approx(last.cost_usd, rel=0.05)
+    ).bill.cost_usd == pytest.approx(last.cost_usd, rel=0.1)
 
 
 def test_each_stage_begins_as_it_was_planned_last():
@@ -132,14 +133,14 @@ def test_a_plan_is_left_only_for_a_deadline_or_for_more_than_the_least_gain(fact
 
 
 def test_where_all_goes_faster_it_becomes_cheaper():
-    wanted = under(2000.0)
+    wanted = under(800.0)
     chosen = best(wanted)
     fast = Faults(true_iteration_factor=0.3)
     kept = rehearse_once(wanted, chosen, seed=0, faults=fast)
     anew = rehearse_once(wanted, chosen, seed=0, faults=fast, replan=True)
     assert anew.state.replans
     assert anew.bill.cost_usd < 0.95 * kept.bill.cost_usd
-    assert anew.state.jct_s <= 2000.0
+    assert anew.state.jct_s <= 800.0
 
 
 def test_trials_of_which_only_the_slow_ones_are_left_are_known_to_be_slow():
@@ -193,27 +194,36 @@ def test_another_type_is_taken_when_the_first_one_cannot_be_had():
     world.provider.launch = only_b
     state = world.run(under(20_000.0, problem()), plan([(2, 1), (2, 2), (2, 4)]), replan=True)
     assert state.ending is RunEnding.DONE
-    (change,) = world.of(events.Replanned)
+    change = world.of(events.Replanned)[-1]
+    assert change.stage == 0
     assert change.reason.startswith("nodes could not be had")
     assert "cannot be had now" in change.reason
     assert {kind for kind, _, _ in allocations(change.plan)} == {"b"}
-    assert all("could not be had" in warning.text for warning in world.of(events.Warned)[:3])
+    assert any("of type a could not be had" in event.text for event in world.of(events.Warned))
     assert {node.instance_type for node in state.nodes.values() if node.running_s is not None} == {"b"}
+    assert world.released()
 
 
 def test_after_the_deadline_the_rest_is_run_as_cheaply_as_possible():
-    wanted = under(1000.0)
-    chosen = best(under(1800.0))
-    told, state = rehearsed(wanted, chosen, true_iteration_factor=3.0)
+    wanted, slower = under(800.0), Faults(true_iteration_factor=1.15)
+    told, state = rehearsed(wanted, best(wanted), true_iteration_factor=1.15)
     assert state.ending is RunEnding.DONE
-    assert any("as cheaply as possible" in warning.text for warning in of(events.Warned, told))
-    cheapest = {allocation.nodes for allocation in best(under(1e6)).chains[0]}
-    last = of(events.StageStarted, told)[-1]
-    assert last.nodes in cheapest
-    assert last.t_s > 1000.0
-    kept = rehearse_once(wanted, chosen, seed=0, faults=Faults(true_iteration_factor=3.0))
-    anew = rehearse_once(wanted, chosen, seed=0, faults=Faults(true_iteration_factor=3.0), replan=True)
+    assert [event.t_s for event in of(events.Warned, told) if "as cheaply as possible" in event.text] == [800.0]
+    change = of(events.Replanned, told)[-1]
+    assert change.t_s == 800.0
+    assert change.reason.startswith("the deadline has come: saves")
+    assert allocations(change.plan) == [("a", 1, 1)]
+    anew, kept = (rehearse_once(wanted, best(wanted), seed=0, faults=slower, replan=replan) for replan in (True, False))
     assert anew.bill.cost_usd < kept.bill.cost_usd
+    assert anew.state.jct_s > kept.state.jct_s > 800.0
+
+
+def test_where_no_plan_is_near_the_deadline_time_is_not_paid_for():
+    wanted = under(800.0)
+    told, state = rehearsed(wanted, best(wanted), true_iteration_factor=3.0)
+    assert state.ending is RunEnding.DONE
+    assert "no plan is in time; saves" in of(events.Replanned, told)[0].reason
+    assert [begun_as(event) for event in of(events.StageStarted, told)[1:]] == [("a", 1, 1), ("a", 1, 1)]
 
 
 def test_lanes_side_by_side_never_hold_more_than_the_limit_together():

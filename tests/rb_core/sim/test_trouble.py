@@ -11,6 +11,9 @@ from rb_core.sim.trouble import trouble
 RUNS = 2000
 BATCH = 100
 
+REPLANNED = range(2000, 2040)
+"""Runs in which the rest may be planned anew as well; each takes as long as a hundred others."""
+
 
 @pytest.mark.parametrize("first", range(0, RUNS, BATCH))
 def test_every_invariant_is_kept(first):
@@ -21,6 +24,18 @@ def test_every_invariant_is_kept(first):
         except BrokenInvariant as error:
             broken.append(f"{error}\n  again: ./dev rehearse --first {number} --runs 1")
     assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize("first", REPLANNED[::10])
+def test_every_invariant_is_kept_where_the_rest_is_planned_anew(first):
+    broken, changes = [], 0
+    for number in range(first, first + 10):
+        try:
+            changes += len(trouble(number, replan=True).rehearse().state.replans)
+        except BrokenInvariant as error:
+            broken.append(f"{error}\n  again: ./dev rehearse --first {number} --runs 1 --replan")
+    assert not broken, "\n".join(broken)
+    assert changes
 
 
 def test_the_cases_meet_everything():
