@@ -95,6 +95,12 @@ BENCHMARKS = (
         goal=10_000,
     ),
     Benchmark(what="... and the memory it takes", script="front wide 1", figure="peak_gib", unit="GiB", goal=1),
+    Benchmark(
+        what="rehearsal of SHA(64, 4, 508, 2)", script="rehearse sha 20", figure="ms.median", unit="ms", goal=50
+    ),
+    Benchmark(
+        what="rehearsal of 10 stages, 512 trials", script="rehearse large 5", figure="ms.median", unit="ms", goal=1_000
+    ),
     Benchmark(what="greedy plan of SHA(64, 4, 508, 2)", script="plan greedy 0 9", figure="median_ms", unit="ms"),
     Benchmark(what="... with noise (std 5 %, trial_cv 0.2)", script="plan greedy 0.05 1", figure="first_ms", unit="ms"),
 )

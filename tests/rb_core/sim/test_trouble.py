@@ -12,7 +12,7 @@ RUNS = 2000
 BATCH = 100
 
 REPLANNED = range(2000, 2040)
-"""Runs in which the rest may be planned anew as well; each takes as long as a hundred others."""
+"""Runs in which the rest may be planned anew as well, which takes many times as long."""
 
 
 @pytest.mark.parametrize("first", range(0, RUNS, BATCH))
