@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Mapping
 
@@ -38,10 +37,11 @@ def true_cost_usd(evidence: Evidence) -> tuple[float, float]:
     least = _bill_usd(
         evidence,
         np.where(ran, np.minimum(np.add(running_s, unheard_s), released_s), np.inf),
-        [unsure.get(name, at_s) for name, at_s in zip(nodes, released_s, strict=True)],
+        [min(at_s, unsure.get(name, at_s)) for name, at_s in zip(nodes, released_s, strict=True)],
         least_s,
     )
-    return least, _bill_usd(evidence, running_s, np.add(released_s, np.where(ran, unheard_s, 0.0)), most_s)
+    latest_s = [max(at_s, unsure.get(name, at_s)) for name, at_s in zip(nodes, released_s, strict=True)]
+    return least, _bill_usd(evidence, running_s, np.add(latest_s, np.where(ran, unheard_s, 0.0)), most_s)
 
 
 def _bill_usd(evidence: Evidence, running_s: ArrayLike, released_s: ArrayLike, trained_s: Mapping[str, float]) -> float:
@@ -59,16 +59,16 @@ def _bill_usd(evidence: Evidence, running_s: ArrayLike, released_s: ArrayLike, t
 
 
 def unsure_releases_s(evidence: Evidence) -> dict[str, float]:
-    """When nodes were given back by the log whose giving back was written and not done, and that were lost since.
+    """When nodes were given back by the log whose giving back was written and not done, and lost then or since.
 
-    The process was killed between the two, and the next one finds nothing that it could give back.
+    The process was killed between the two, and the next one finds nothing that it could give back, nor hears of it.
     """
     told = {name: node.released_s for name, node in evidence.state.nodes.items()}
     until_s = {name: at_s + evidence.began_s for name, at_s in told.items() if at_s is not None}
     return {
         name: until_s[name]
         for name, node in evidence.nodes.items()
-        if node.lost and until_s.get(name) in evidence.killed_s and (node.released_s or math.inf) > until_s[name]
+        if node.lost and until_s.get(name) in evidence.killed_s
     }
 
 

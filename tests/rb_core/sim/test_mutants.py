@@ -13,11 +13,10 @@ from rb_core import ledger
 from rb_core.billing import bill
 from rb_core.bracket import Bracket
 from rb_core.budget import Budget
-from rb_core.cluster import Cluster
+from rb_core.cluster import Cluster, HeldNode
 from rb_core.engine import chainrun, running
 from rb_core.engine.chainrun import ChainRun
 from rb_core.engine.places import Places
-from rb_core.errors import FailureKind, TrialFailure
 from rb_core.events import NodeReleased, NodeRequested, TrialPaused
 from rb_core.journal import Journal
 from rb_core.sim.faults import Faults, Slowness
@@ -148,10 +147,12 @@ def old_checkpoint(patch: Patch) -> None:
 
 
 def infrastructure_counts(patch: Patch) -> None:
-    def blame(self: ChainRun, trial: int, cause: str, iteration_s: float | None = None) -> None:
-        self._fail(trial, TrialFailure(trial=trial, rank=0, cause=cause, kind=FailureKind.DIED))
+    def blame(self: ChainRun, node: HeldNode) -> None:
+        for trial in [t for t, doubt in self._doubts.items() if node.name in doubt.running.place.nodes]:
+            self._doubts[trial].timer.cancel()
+            self._blame(trial)
 
-    patch.setattr(ChainRun, "_go_on", blame)
+    patch.setattr(ChainRun, "_excuse", blame)
 
 
 def resume_repeats_a_stage(patch: Patch) -> None:
