@@ -21,6 +21,7 @@ from rb_core.engine.request import OnDeadline
 from rb_core.engine.running import RunningTrial, Setting
 from rb_core.errors import LaunchFailure, RubberBandError
 from rb_core.events import TrialInterrupted
+from rb_core.hardware import InstanceType
 from rb_core.plan import AllocationPlan, ChainOrder
 from rb_core.ports import NodeNews, NodeNotice, Notice, Provider, Timer, TrialExit, TrialNotice
 from rb_core.spec import ExperimentSpec
@@ -67,7 +68,6 @@ class Loop:
         self._setting = setting
         self._budget = Budget(request.problem.cloud, journal, request.max_usd)
         self._losses = 0
-        self._priced = 0
         self._look: Timer | None = None
         self._budget_timer: Timer | None = None
         failures = Failures(request.hopeless_after)
@@ -85,7 +85,7 @@ class Loop:
                 learning=setting.learning,
                 run=request.run,
                 names=names,
-                admit=self._budget.admit,
+                admit=self._admit,
             )
             lane = Lane(
                 cluster,
@@ -146,7 +146,7 @@ class Loop:
                 lane.resume()
             else:
                 lane.advance()
-        self._watch_budget()
+        self._arm_budget()
         self._watch_deadline()
         while not all(lane.over for lane in self._lanes):
             notice = self._setting.inbox.get()
@@ -158,7 +158,6 @@ class Loop:
             self._take(notice)
             if isinstance(notice, TrialNotice):
                 self._watch_drift()
-            self._watch_budget()
 
     def _take(self, notice: Notice) -> None:
         match notice:
@@ -182,7 +181,7 @@ class Loop:
                 lane.advance()
             case NodesMissing():
                 lane = self._lane_of[notice.chain]
-                lane.replan("nodes could not be had")
+                self._replannings[self._lanes.index(lane)].refused()
                 lane.advance()
             case _BudgetDue():
                 self._arm_budget()
@@ -226,11 +225,7 @@ class Loop:
 
     def _room(self, lane: Lane) -> int:
         """Nodes that a lane may hold beside what the others are yet to hold."""
-        others = (
-            max(allocation.nodes for chain in other.left for allocation in chain.allocations[chain.stage :])
-            for other in self._lanes
-            if other is not lane and not other.over
-        )
+        others = (_most_nodes(other) for other in self._lanes if other is not lane and not other.over)
         return self._setting.request.problem.cloud.max_nodes - sum(others)
 
     def _watch_drift(self) -> None:
@@ -245,12 +240,10 @@ class Loop:
         for replanning in self._replannings:
             replanning.drifted()
 
-    def _watch_budget(self) -> None:
-        """Look at the money whenever nodes were requested."""
-        requested = len(self._setting.journal.state.nodes)
-        if requested != self._priced:
-            self._priced = requested
-            self._arm_budget()
+    def _admit(self, count: int, instance_type: InstanceType) -> None:
+        """Look at the limits before nodes are requested, and at the money again once they are."""
+        self._budget.admit(count, instance_type)
+        self._setting.inbox.put(_BudgetDue())
 
     def _arm_budget(self) -> None:
         again_s = self._budget.check()
@@ -317,6 +310,12 @@ def numbered(experiment: ExperimentSpec) -> list[range]:
     """Numbers of each chain's trials."""
     firsts = itertools.accumulate((chain[0].trials for chain in experiment.chains), initial=0)
     return [range(first, first + chain[0].trials) for first, chain in zip(firsts, experiment.chains, strict=False)]
+
+
+def _most_nodes(lane: Lane) -> int:
+    """The most nodes of any stage that a lane has left; 0 where it has none, as before it is resumed."""
+    left = (allocation.nodes for chain in lane.left for allocation in chain.allocations[chain.stage :])
+    return max(left, default=0)
 
 
 def _lanes(plan: AllocationPlan) -> Sequence[Sequence[int]]:
