@@ -57,8 +57,7 @@ class Budget:
             return None
         now_s = self._journal.t_s
         self._check(self._due_usd(now_s), f"holding {len(self._journal.state.held)} node(s) any longer")
-        state = self._journal.state
-        usd_per_s = sum(state.nodes[name].usd_per_hour for name in state.held) / 3600.0
+        usd_per_s = self._usd_per_s
         if usd_per_s <= 0:
             return None
         pause_s = (self._max_usd - self._due_usd(now_s)) / usd_per_s
@@ -67,8 +66,19 @@ class Budget:
         return now_s + max(pause_s, GIVING_BACK_S / 2)
 
     def _due_usd(self, at_s: float) -> float:
-        """The bill if all nodes were given back from `at_s` on."""
-        return cost_usd(self._journal.state, self._cloud, at_s + GIVING_BACK_S, committed=True)
+        """The bill if all nodes were given back from `at_s` on, at most."""
+        state, until_s = self._journal.state, at_s + GIVING_BACK_S
+        if self._cloud.billing.mode is BillingMode.PER_FUNCTION:
+            # Whatever does not train now may begin to at any time.
+            now_s = self._journal.t_s
+            return cost_usd(state, self._cloud, now_s, committed=True) + (until_s - now_s) * self._usd_per_s
+        return cost_usd(state, self._cloud, until_s, committed=True)
+
+    @property
+    def _usd_per_s(self) -> float:
+        """What all held nodes cost per second."""
+        state = self._journal.state
+        return sum(state.nodes[name].usd_per_hour for name in state.held) / 3600.0
 
     def _check(self, needed_usd: float, step: str) -> None:
         if self._max_usd is not None and needed_usd > self._max_usd:

@@ -55,7 +55,7 @@ class Replanning:
 
     def drifted(self) -> None:
         """Plan anew when iterations have turned out slower or much faster than the last plan took them to be."""
-        if self._lane.over or self._lane.chain.at_barrier:
+        if self._nothing_to_plan:
             return
         drift = self._setting.learning.factor_of(self._alive())
         change = drift / self._drift - 1.0
@@ -64,6 +64,10 @@ class Replanning:
             self.consider(why)
         elif change > SLIGHT_DRIFT:
             self.consider(why, least_gain=1.0)
+
+    def refused(self) -> None:
+        """Plan anew when the last plan is late, or cannot be carried out, for nodes that could not be had."""
+        self.consider("nodes could not be had", least_gain=1.0)
 
     def consider(self, reason: str, least_gain: float = LEAST_GAIN) -> None:
         """Plan the rest anew, and change to the new plan when that is worth it.
@@ -75,15 +79,14 @@ class Replanning:
         Raises:
             BudgetExceeded: nodes of the new plan could bring the bill above `max_usd`.
         """
-        chain = self._lane.chain
-        if not self._setting.request.replan or self._lane.over or chain.done or chain.at_barrier:
+        if not self._setting.request.replan or self._nothing_to_plan:
             return
         self._drift = self._setting.learning.factor_of(self._alive())
         rest = self._rest()
         change = replanned(rest, least_gain=least_gain)
         if change is None:
             return
-        journal = self._setting.journal
+        journal, chain = self._setting.journal, self._lane.chain
         journal.write(
             Replanned,
             chain=chain.number,
@@ -100,6 +103,11 @@ class Replanning:
         for follower, new in zip(self._lane.left[1:], later, strict=True):
             follower.allocations[:] = new
         chain.move(own)
+
+    @property
+    def _nothing_to_plan(self) -> bool:
+        chain = self._lane.chain
+        return self._lane.over or chain.done or chain.at_barrier
 
     @property
     def _elapsed_s(self) -> float:

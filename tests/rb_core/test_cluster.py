@@ -293,6 +293,19 @@ def test_a_request_that_is_lost_before_it_ran_is_made_again_after_a_pause():
     assert rig.journal.state.nodes["n1"].requested_s == 25.0
 
 
+def test_nodes_of_one_request_that_are_lost_before_they_ran_count_as_one_failure():
+    rig = Rig(launch_s=30.0)
+    rig.cluster.resize(A, 3, chain=0, stage=0)
+    for name in ("n0", "n1"):
+        rig.clock.call_at(20.0, lambda name=name: rig.provider.lose(name))
+    rig.settle(20.0)
+    assert rig.cluster.failures == 1
+    rig.cluster.refill()
+    rig.settle()
+    # So the pause is the first one, and not twice as long.
+    assert {rig.journal.state.nodes[name].requested_s for name in ("n3", "n4")} == {25.0}
+
+
 def test_a_node_that_does_not_become_usable_is_given_back_and_replaced_the_next_with_more_patience():
     rig = Rig(launch_s=30.0, init_s=9999.0)
     rig.cluster.resize(A, 1, chain=0, stage=0)

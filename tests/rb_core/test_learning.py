@@ -181,3 +181,48 @@ def test_what_cannot_have_been_measured_is_refused(wrong):
     assert learned.drift == 1.0
     with pytest.raises(InvalidInput, match="seconds"):
         learned.started(-1.0)
+
+
+def test_what_is_known_of_the_trials_that_go_on_is_theirs():
+    learned = learning(dataclasses.replace(PROFILE, trial_cv=0.3))
+    for trial in range(8):
+        for _ in range(5):
+            iterated(learned, trial, 2.5 if trial < 2 else 1.5)
+    assert learned.drift == pytest.approx(1.6, abs=0.1)
+    assert learned.factor_of((0, 1)) == pytest.approx(2.5, rel=0.03)
+    assert learned.factor_of((6, 7)) == pytest.approx(1.5, rel=0.03)
+    assert learned.factor_of((0, 7)) == pytest.approx(2.0, rel=0.03)
+    slow = learned.profile_of((0, 1))
+    assert slow.iteration_s[4].mean == pytest.approx(4.0 * 2.5, rel=0.03)
+    assert slow.start_s == learned.profile.start_s
+    # These two are known to be alike; one fast and one slow are known to differ.
+    assert slow.trial_cv < 0.1 < 0.3 < learned.profile_of((0, 7)).trial_cv
+
+
+def test_one_iteration_tells_little_of_a_trial_and_many_tell_most():
+    known = []
+    for iterations in (1, 5, 100):
+        learned = learning()
+        for trial in range(8):
+            iterated(learned, trial, 1.0)
+        iterated(learned, 9, 2.0, iterations=iterations)
+        known.append((learned.factor_of((9,)) - learned.drift) / (2.0 - learned.drift))
+    # By hand: 0.01 n / (0.01 n + 0.25).
+    assert known == pytest.approx([0.03846, 0.16667, 0.8], abs=1e-4)
+
+
+def test_of_trials_that_were_never_measured_no_more_is_known_than_of_all():
+    learned = learning()
+    assert learned.profile_of((0, 1)) == PROFILE
+    for trial in range(8):
+        iterated(learned, trial, 2.0)
+    assert learned.factor_of((8, 9)) == learned.factor_of(()) == learned.drift
+    assert learned.profile_of(()) == learned.profile
+    assert learned.profile_of((8, 9)).trial_cv == pytest.approx(LEAST_TRIAL_CV)
+
+
+def test_where_the_profile_knows_of_no_difference_between_trials_none_is_made_up():
+    learned = learning(dataclasses.replace(PROFILE, trial_cv=0.0))
+    iterated(learned, 0, 2.0)
+    iterated(learned, 1, 1.0)
+    assert learned.profile_of((0, 1)).trial_cv == 0.0
