@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike
 from rb_core.billing import bill
 from rb_core.sim.evidence import Evidence
 
+SAME_S = 1e-6
+"""Times of the log and of the world's clock that are closer than this are the same."""
+
 UNHEARD_S = 15.0
 """While the engine waits to repeat a call whose answer was lost it hears nothing: what happens then, and how long ago
 it did, stands in the log by so much too late at most."""
@@ -26,7 +29,7 @@ def true_cost_usd(evidence: Evidence) -> tuple[float, float]:
     least_s, most_s = (dict.fromkeys(nodes, 0.0) for _ in range(2))
     for start in evidence.starts:
         ended_s = start.began_s if start.ended_s is None else start.ended_s
-        known_s = _last_written_s(evidence, ended_s) if ended_s in evidence.killed_s else ended_s
+        known_s = _last_written_s(evidence, ended_s) if _at_a_kill(evidence, ended_s) else ended_s
         for slot in start.slots:
             slots = nodes[slot.node].instance_type.slots
             most_s[slot.node] += (ended_s + unheard_s - start.began_s) / slots
@@ -68,8 +71,12 @@ def unsure_releases_s(evidence: Evidence) -> dict[str, float]:
     return {
         name: until_s[name]
         for name, node in evidence.nodes.items()
-        if node.lost and until_s.get(name) in evidence.killed_s
+        if node.lost and name in until_s and _at_a_kill(evidence, until_s[name])
     }
+
+
+def _at_a_kill(evidence: Evidence, at_s: float) -> bool:
+    return any(abs(at_s - killed_s) < SAME_S for killed_s in evidence.killed_s)
 
 
 def _last_written_s(evidence: Evidence, by_s: float) -> float:
