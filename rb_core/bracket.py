@@ -138,7 +138,7 @@ class Bracket:
             survivors: who goes on, best first, where that was decided before; None decides it now.
 
         Raises:
-            InvalidInput: the rung is not complete.
+            InvalidInput: the rung is not complete, or the survivors are not of it.
             PluginConflict: `promote` answered with a wrong number of trials or with trials that are not there.
         """
         if not self.complete:
@@ -149,6 +149,10 @@ class Bracket:
         ranked = sorted(scores, key=lambda trial: (*self._rank(scores[trial]), trial))
         if survivors is not None:
             chosen = tuple(survivors)
+            if len(set(chosen)) < len(chosen) or not scores.keys() >= set(chosen):
+                raise InvalidInput(
+                    "survivors", f"must be different trials of stage {self._stage}, got {', '.join(map(str, chosen))}"
+                )
         elif self._stage + 1 == len(self._chain):
             chosen = tuple(ranked)
         else:

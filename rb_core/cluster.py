@@ -30,6 +30,9 @@ Admit = Callable[[int, InstanceType], None]
 READY_PATIENCE = 5.0
 """A node that is not usable after so many times the expected start-up is given back; twice as many the next time."""
 
+MOST_DOUBLINGS = 6
+"""Its patience doubles no more often than this."""
+
 LEAST_READY_S = 60.0
 """Start-up that is always borne beyond that."""
 
@@ -419,7 +422,7 @@ class Cluster:
         """Give the node back when it takes far too long to become usable."""
         cloud = self._learning.cloud
         expected_s = cloud.launch_s.mean + cloud.init_s.mean
-        limit_s = (LEAST_READY_S + READY_PATIENCE * expected_s) * 2.0 ** min(self._late, 6)
+        limit_s = (LEAST_READY_S + READY_PATIENCE * expected_s) * 2.0 ** min(self._late, MOST_DOUBLINGS)
         self._timers[name] = self._clock.call_at(self._clock.now() + limit_s, lambda: self._too_late(name, limit_s))
 
     def _too_late(self, name: str, limit_s: float) -> None:

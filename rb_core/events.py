@@ -97,8 +97,8 @@ class Replanned(Event):
         stage: its current stage, or the one about to begin: the first that the new allocations are for.
         plan: all allocations from there on, as `AllocationPlan.record` of the stages that are left.
         reason: why, in words.
-        jct_s: end of the run that is expected now, in its seconds.
-        cost_usd: bill of the run that is expected now.
+        jct_s: end that is expected of it now, in seconds since the run's first request.
+        cost_usd: bill that is expected of it now, what it has cost so far included.
         before_jct_s: what is expected without the change.
         before_cost_usd: what is expected without the change.
     """

@@ -31,7 +31,7 @@ class Best:
         trial: its number.
         config: its configuration.
         score: its last score.
-        iterations: how many it ran.
+        iterations: how many it had run when it reported that.
         checkpoint: its last checkpoint, None when there is none.
     """
 
@@ -75,7 +75,7 @@ class Outcome:
             trial=trial.trial,
             config=trial.config,
             score=trial.score,
-            iterations=trial.iterations,
+            iterations=next(reversed(trial.scores)),
             checkpoint=None if last is None else Path(last.path),
         )
 
@@ -191,7 +191,13 @@ def read_outcome(directory: RunDirectory, holder: Holder | None = None) -> Outco
             f"`rb-tune run --resume {directory.run}` begins it"
         )
     told = logged(events, directory)
-    state = fold(events)
+    try:
+        state = fold(events)
+    except (KeyError, IndexError) as error:
+        raise UnusableLog(
+            f"event log {directory.events} speaks of what it never introduced ({error}): it was edited, or lines of it "
+            "are missing; restore the file as rb-tune wrote it"
+        ) from None
     if holder is None:
         for trial, training in tuple(state.training.items()):
             stage, cause = state.stages[training.stage].stage, "its process is gone"

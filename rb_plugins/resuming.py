@@ -85,7 +85,7 @@ def resumable(
     recorded = read_recorded(directory)
     try:
         history = read_log(directory.events).events if directory.began else ()
-        before = _at_the_end(history, directory, clock) if history else _at_the_start(directory)
+        before = _at_the_end(history, directory, clock) if history else _at_the_start(directory, recorded)
     except UnusableLog as error:
         raise InvalidInput("RUN", str(error)) from None
     _check_own(recorded, before, directory)
@@ -146,8 +146,14 @@ def _at_the_end(history: tuple[Event, ...], directory: RunDirectory, clock: Cloc
     return _Before(first=told.first, plan=told.plan, problem=told.problem, state=before.state, t_s=before.t_s)
 
 
-def _at_the_start(directory: RunDirectory) -> _Before:
+def _at_the_start(directory: RunDirectory, recorded: Recorded) -> _Before:
     """What a run that was ended before its first event was to begin with."""
+    storage = Path(recorded.storage)
+    if storage.is_dir() and any(storage.iterdir()):
+        raise UnusableLog(
+            f"event log {directory.events} is empty or gone, and yet {storage} holds checkpoints of the run; restore "
+            "the log as rb-tune wrote it, or start a new run"
+        )
     problem = load_problem(directory.path / "problem.json", price_books=no_books)
     plan = load_plan(directory.path / "plan.json", problem).plan
     return _Before(first=problem, plan=plan, problem=problem, state=RunState(), t_s=0.0)

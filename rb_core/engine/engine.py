@@ -194,13 +194,16 @@ def _promotion(hook: PromoteHook | None, chain: Chain) -> Promote | None:
 
 def _sweep(setting: Setting, history: Sequence[Event]) -> None:
     """Remove the checkpoints whose removal was cut short, at whichever event."""
-    trials = setting.journal.state.trials.values()
+    state = setting.journal.state
+    trials = state.trials.values()
+    # A barrier removes what the failed trials of its stage have left: until then it may be the best that there is.
+    undecided = {trial for stage in state.stages if stage.end_s is None for trial in stage.trials}
     kept = {checkpoint.path for trial in trials for checkpoint in trial.checkpoints}
     deleted = dict.fromkeys(event.checkpoint for event in history if isinstance(event, CheckpointDeleted))
     for path in deleted:
         if path not in kept:
             erase(setting, path)
     for trial in trials:
-        out = trial.phase in (TrialPhase.STOPPED, TrialPhase.FAILED)
+        out = trial.phase in (TrialPhase.STOPPED, TrialPhase.FAILED) and trial.trial not in undecided
         for old in tuple(trial.checkpoints) if out else superseded(trial, setting.request.mode):
             remove(setting, trial.trial, old.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -68,6 +69,7 @@ class Loop:
         self._setting = setting
         self._budget = Budget(request.problem.cloud, journal, request.max_usd)
         self._losses = 0
+        self._loss_s = -math.inf
         self._look: Timer | None = None
         self._budget_timer: Timer | None = None
         failures = Failures(request.hopeless_after)
@@ -195,10 +197,16 @@ class Loop:
         if notice.kind == NodeNews.LOST:
             lane.chain.lost(node)
             if node.running:
-                self._bear(node.name, notice.reason)
+                if not node.leaving:
+                    self._bear(node.name, notice.reason)
+                self._setting.journal.warn(
+                    f"node {node.name} was lost: {notice.reason or 'no reason given'}; its trials go on from their "
+                    "last checkpoints"
+                )
                 lane.replan(f"node {node.name} was lost")
             lane.chain.replace()
         elif notice.kind == NodeNews.LEAVING:
+            self._bear(node.name, notice.reason)
             lane.chain.leaving(node, notice.in_s)
             lane.replan(f"node {node.name} will be taken away")
             lane.chain.replace()
@@ -207,17 +215,21 @@ class Loop:
         lane.advance()
 
     def _bear(self, node: str, reason: str) -> None:
-        """Go on without a node that was lost, unless nothing else has happened for long."""
+        """Go on without a node that is lost, or will be, unless nothing else has happened for long.
+
+        Of those that were held together one counts: many may be lost at once.
+        """
+        journal = self._setting.journal
+        if journal.state.nodes[node].requested_s < self._loss_s:
+            return
+        self._loss_s = journal.t_s
         self._losses += 1
         most = self._setting.request.max_losses
         if self._losses > most:
             raise LaunchFailure(
-                f"{self._losses} nodes were lost without any progress in between, the last one ({node}): "
+                f"nodes were lost {self._losses} times without any progress in between, the last one ({node}): "
                 f"{reason or 'no reason given'}; a run bears {most}. Look at the provider, then resume the run"
             )
-        self._setting.journal.warn(
-            f"node {node} was lost: {reason or 'no reason given'}; its trials go on from their last checkpoints"
-        )
 
     def _lane_of_trial(self, trial: int) -> Lane | None:
         chain = self._chain_of.get(trial)

@@ -14,7 +14,7 @@ from rb_core.events import Replanned
 from rb_core.expectation import Batch
 from rb_core.ledger import released_usd
 from rb_core.plan import Objective, Problem
-from rb_core.planners.rest import LEAST_GAIN, Rest, Restart, in_a_row, replanned, stages_left
+from rb_core.planners.rest import LEAST_GAIN, SMALL_MISS, Rest, Restart, in_a_row, replanned, stages_left
 from rb_core.spec import Stage
 from rb_core.state import TrialPhase
 
@@ -125,6 +125,7 @@ class Replanning:
             objective=self._objective(),
             policies=problem.policies,
         )
+        deadline_s = problem.objective.deadline_s if problem.objective else None
         return Rest(
             problem=left,
             current=current,
@@ -132,6 +133,7 @@ class Replanning:
             held=self._held(),
             restart=self._restart(experiment.chains[0][0]),
             reserve_s=self._reserve_s(left.objective),
+            worth_missing_s=SMALL_MISS * deadline_s if deadline_s else None,
             scarce=self._scarce(),
             spent_usd=released_usd(self._setting.journal.state, problem.cloud, lane=self._lane.number),
         )

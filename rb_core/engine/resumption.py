@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from rb_core.bracket import Bracket
 from rb_core.errors import UnusableLog
@@ -97,7 +97,11 @@ def _replay(event: Event, state: RunState, brackets: Mapping[int, Bracket]) -> N
             if brackets[event.chain].stage != event.stage:
                 raise ValueError(f"chain {event.chain} begins stage {event.stage} out of turn")
         case StageEnded():
-            brackets[event.chain].decide(event.survivors)
+            decision = brackets[event.chain].decide(event.survivors)
+            if set(event.stopped) != set(decision.stopped):
+                raise ValueError(
+                    f"chain {event.chain} ends stage {event.stage} without saying what became of each trial"
+                )
 
 
 def _elapsed_s(history: Sequence[Event], clock: Clock) -> float:
@@ -106,5 +110,11 @@ def _elapsed_s(history: Sequence[Event], clock: Clock) -> float:
     began = next(event for event in reversed(history) if isinstance(event, RunStarted | RunResumed))
     if began.clock == clock.origin:
         return max(last.t_s, began.t_s + clock.now() - began.clock_s)
-    away_s = (clock.utc() - datetime.fromisoformat(last.utc)).total_seconds()
-    return last.t_s + max(0.0, away_s)
+    try:
+        last_utc = datetime.fromisoformat(last.utc).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UnusableLog(
+            f"the log ends with an event of the time {last.utc!r}, which is none: it was edited; restore the file as "
+            "rb-tune wrote it"
+        ) from None
+    return last.t_s + max(0.0, (clock.utc() - last_utc).total_seconds())

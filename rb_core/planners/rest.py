@@ -28,7 +28,7 @@ LEAST_GAIN = 0.05
 """A plan that serves is left only for one that saves more than this share of what is still to come."""
 
 SMALL_MISS = 0.1
-"""Where no plan is in time, a miss of up to this share of the time that is left is still worth hurrying for."""
+"""Where no plan is in time, a miss of up to this share of the deadline is still worth hurrying for."""
 
 WORTH_HURRYING = 0.5
 """So it is if the fastest plan makes the miss less than this share of the current plan's."""
@@ -70,6 +70,8 @@ class Rest:
             for it and others; with another type or width this comes first. None where it has not begun.
         reserve_s: a plan is changed to one that ends so long before the deadline, where there is one. The current plan
             may take all of the time.
+        worth_missing_s: where no plan is in time, a miss of up to so much is still worth hurrying for; None is
+            `SMALL_MISS` of the time that is left.
         scarce: name of a type of which no node can be had now, nor is held; empty for none. Other types are planned
             with, and a current plan that needs it cannot be carried out.
 
@@ -85,6 +87,7 @@ class Rest:
     settled: int = 0
     restart: Restart | None = None
     reserve_s: float = 0.0
+    worth_missing_s: float | None = None
     scarce: str = ""
 
     def __post_init__(self) -> None:
@@ -227,6 +230,7 @@ class _Replanning:
         elif problem != rest.problem and any(allocation.instance_type == rest.scarce for allocation in current):
             self._obstacle = _SCARCE
         self._reserve_s = rest.reserve_s
+        self._worth_missing_s = rest.worth_missing_s
         self._settled = current[: rest.settled]
         self._given_back_usd = model.finish(start).cost_usd
         model = model if problem == rest.problem else ExpectedModel(problem)
@@ -259,7 +263,8 @@ class _Replanning:
         if best:
             return self._to(best, why)
         best = self._soonest()
-        if best is None or best.late_s(deadline_s) > SMALL_MISS * deadline_s:
+        worth_s = SMALL_MISS * deadline_s if self._worth_missing_s is None else self._worth_missing_s
+        if best is None or best.late_s(deadline_s) > worth_s:
             return self._cheaper(why="no plan is in time; ")
         if not self._obstacle and best.late_s(deadline_s) >= WORTH_HURRYING * late_s:
             return None

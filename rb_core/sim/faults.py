@@ -11,6 +11,9 @@ _PROBABILITIES = (
     "checkpoint_torn", "answer_lost",
 )  # fmt: skip
 
+MOST_KILLS = 1000.0
+"""Kills that may be expected in one run: every resumption reads the whole log again."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slowness:
@@ -44,7 +47,7 @@ class Faults:
         checkpoint_torn: probability, per checkpoint, that it cannot be read back.
         answer_lost: probability, per call of the provider, that the call acts and its answer is lost.
         clock_step_s: how far the wall clock jumps, forth or back, at random moments.
-        driver_kill_per_run: expected number of times that the engine's process is killed.
+        driver_kill_per_run: expected number of times that the engine's process is killed, up to `MOST_KILLS`.
         true_iteration_factor: how many times as long as in the profile iterations really take.
         true_init_factor: how many times as long nodes really take to join.
     """
@@ -69,7 +72,8 @@ class Faults:
     def __post_init__(self) -> None:
         for key in _PROBABILITIES:
             between(key, getattr(self, key), 0.0, 1.0)
-        for key in ("node_loss_per_hour", "loss_notice_s", "clock_step_s", "driver_kill_per_run"):
+        between("driver_kill_per_run", self.driver_kill_per_run, 0.0, MOST_KILLS)
+        for key in ("node_loss_per_hour", "loss_notice_s", "clock_step_s"):
             non_negative(key, getattr(self, key))
         for key in ("true_iteration_factor", "true_init_factor"):
             positive(key, getattr(self, key))

@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from rb_core import events
+from rb_core.cluster import MOST_DOUBLINGS, READY_PATIENCE
 from rb_core.errors import BudgetExceeded, LaunchFailure, LeakedNodes, NoAnswer, RubberBandError, TrialFailure
 from rb_core.events import RunEnding
 from rb_core.ledger import cost_usd
@@ -63,13 +64,24 @@ def ended(evidence: Evidence) -> Iterator[str]:
 
 
 def _trials_fail(evidence: Evidence) -> bool:
-    faults = evidence.faults
-    return bool(faults.trial_failure or faults.trial_hang or faults.straggler.probability or faults.nan_score)
+    faults, patience = evidence.faults, evidence.request.patience
+    too_slow = patience is not None and faults.true_iteration_factor > patience
+    return bool(
+        faults.trial_failure
+        or faults.trial_hang
+        or faults.straggler.probability
+        or any(math.isnan(score) for score in evidence.scores.values())
+        or too_slow
+    )
 
 
 def _nodes_fail(evidence: Evidence) -> bool:
     faults = evidence.faults
-    return bool(faults.launch_failure or faults.never_ready or faults.node_loss_per_hour or faults.answer_lost)
+    slowest = faults.true_init_factor * (faults.slow_init.factor if faults.slow_init.probability else 1.0)
+    too_slow = slowest > READY_PATIENCE * 2.0**MOST_DOUBLINGS
+    return bool(
+        faults.launch_failure or faults.never_ready or faults.node_loss_per_hour or faults.answer_lost or too_slow
+    )
 
 
 _EXPLAINED: dict[type[Exception], Callable[[Evidence], bool]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,8 @@ class World:
         usual = _usual_events(problem, plan)
         rng = self.fates.kills
         kills = sorted(int(at) for at in rng.integers(usual, size=rng.poisson(faults.driver_kill_per_run)))
-        self.log = SimLog(kills, most=100 * usual + 1000, rng=rng, on_event=self._on_event)
+        most = 100 * (usual + _usual_saves(self.request, faults)) + 1000
+        self.log = SimLog(kills, most=most, rng=rng, on_event=self._on_event)
 
     def run(self) -> Evidence:
         """Run to the end, however many processes that takes."""
@@ -167,3 +169,11 @@ def _usual_events(problem: Problem, plan: AllocationPlan) -> int:
     experiment = problem.experiment
     stages = sum(len(chain) for chain in experiment.chains)
     return 2 + experiment.trials + 2 * stages + 2 * nodes + 6 * experiment.trial_stages
+
+
+def _usual_saves(request: RunRequest, faults: Faults) -> int:
+    """About how many checkpoints within their stages all trials write, at most."""
+    problem = request.problem
+    slowest_s = max(latency.mean for latency in problem.profile.iteration_s.values()) * faults.true_iteration_factor
+    iterations = problem.experiment.trial_iterations
+    return min(iterations, math.ceil(iterations * slowest_s / request.checkpoint_every_s))

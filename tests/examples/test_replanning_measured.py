@@ -14,7 +14,6 @@ REPLANNING = ROOT / "examples" / "replanning"
 RESULTS = REPLANNING / "results"
 PROBLEMS = ("halving", "family", "noise", "hyperband")
 FACTORS = (1.5, 2.0, 3.0)
-SEEDS = 1000
 PART = ["--problem", "halving", "--factor", "2", "--seeds", "12"]
 
 
@@ -68,8 +67,9 @@ def test_twice_gives_the_same_files(part, tmp_path):
 
 
 def test_the_committed_measurement_is_whole(committed):
-    rows = [(line["problem"], float(line["deadline_factor"]), int(line["seeds"])) for line in committed]
-    assert rows == [(problem, factor, SEEDS) for problem in PROBLEMS for factor in FACTORS]
+    rows = [(line["problem"], float(line["deadline_factor"])) for line in committed]
+    assert rows == [(problem, factor) for problem in PROBLEMS for factor in FACTORS]
+    assert len({line["seeds"] for line in committed}) == 1
 
 
 def test_what_the_oracle_meets_is_met(committed):

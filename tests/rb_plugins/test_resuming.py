@@ -16,8 +16,8 @@ from scipy.stats import uniform
 
 from rb_core.clock import SystemClock
 from rb_core.errors import InvalidInput, RunInterrupted, UnusableLog
-from rb_core.eventlog import read_log
-from rb_core.events import RunResumed, RunStarted, StageEnded, StageStarted, TrialCreated
+from rb_core.eventlog import line, read_log
+from rb_core.events import RunResumed, RunStarted, StageEnded, StageStarted, TrialCreated, TrialReported, TrialSaved
 from rb_core.hardware import Billing, Cloud, InstanceType, Latency
 from rb_core.lease import Holder
 from rb_core.plan import Objective
@@ -247,6 +247,45 @@ def test_a_log_that_lacks_lines_is_refused(refused, directory):
     refused("^RUN: the log of run .* restore the file")
     directory.events.write_text("".join(lines[1:]))
     refused("^RUN: event log .* holds no run; it must begin with the start of one$")
+    directory.events.write_text("")
+    refused(r"^RUN: event log .* is empty or gone, and yet .*checkpoints holds checkpoints of the run; restore the log")
+    directory.events.unlink()
+    refused(r"^RUN: event log .* is empty or gone")
+
+
+def test_a_log_whose_survivors_were_edited_is_refused(refused, directory):
+    log = directory.events.read_text()
+    (ended,) = (event for event in read_log(directory.events).events if isinstance(event, StageEnded))
+    for others in ((77,), (*ended.survivors, 77), (*ended.survivors, *ended.survivors), ended.stopped[:1]):
+        directory.events.write_text(log.replace(line(ended), line(dataclasses.replace(ended, survivors=others))))
+        refused("^RUN: the log of run .* restore the file as rb-tune wrote it$")
+
+
+@pytest.mark.parametrize("utc", ["yesterday", ""])
+def test_a_log_of_another_boot_whose_last_time_is_none_is_refused(refused, directory, utc):
+    events = read_log(directory.events).events
+    for event in (events[0], events[-1]):
+        edited = dataclasses.replace(event, **({"clock": "another"} if event is events[0] else {"utc": utc}))
+        changed(directory.events, line(event), line(edited))
+    refused(f"^RUN: the log ends with an event of the time '{utc}', which is none: it was edited; restore the file")
+
+
+def test_the_best_score_is_told_with_the_iterations_that_it_was_told_after(folder, directory):
+    events = read_log(directory.events).events
+    saved = max(number for number, event in enumerate(events) if isinstance(event, TrialSaved))
+    told = dataclasses.replace(
+        next(event for event in reversed(events) if isinstance(event, TrialReported)), iterations=3, score=9.0
+    )
+    directory.events.write_text("".join(map(line, (*events[: saved + 1], told))))
+    best = a_session(folder).report(directory.run).best
+    assert (best.trial, best.score, best.iterations) == (told.trial, 9.0, 3)
+
+
+def test_a_report_on_a_log_that_lacks_lines_says_so(folder, directory):
+    lines = directory.events.read_text().splitlines(keepends=True)
+    directory.events.write_text("".join(text for text in lines if '"event":"NodeRequested"' not in text))
+    with pytest.raises(UnusableLog, match=r"speaks of what it never introduced .* restore the file as rb-tune wrote it"):
+        a_session(folder).report(directory.run)
 
 
 def test_records_of_two_runs_are_refused(refused, directory):
@@ -307,13 +346,13 @@ def test_killed_while_the_first_events_were_written_it_begins_or_goes_on(folder,
     assert b"TrialCreated" in lines[3]
     assert b"StageStarted" in lines[4]
     sizes = [0]
-    for line in lines[:5]:
-        sizes += [sizes[-1] + len(line) // 2, sizes[-1] + len(line)]
+    for text in lines[:5]:
+        sizes += [sizes[-1] + len(text) // 2, sizes[-1] + len(text)]
     configs = {
         event.trial: event.config for event in read_log(directory.events).events if isinstance(event, TrialCreated)
     }
-    shutil.rmtree(directory.checkpoints)
     for size in sizes:
+        shutil.rmtree(directory.checkpoints)
         directory.events.write_bytes(log[:size])
         outcome = a_session(folder).resume(directory.run)
         events = read_log(directory.events).events
@@ -325,6 +364,7 @@ def test_killed_while_the_first_events_were_written_it_begins_or_goes_on(folder,
 
 
 def test_a_run_that_never_began_is_reported_as_that(folder, directory):
+    shutil.rmtree(directory.checkpoints)
     directory.events.write_text('{"schema":1,"event":"RunSta')
     for _ in range(2):
         with pytest.raises(UnusableLog, match=r"was ended before it began, so .*`rb-tune run --resume .*` begins it$"):

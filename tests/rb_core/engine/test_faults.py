@@ -258,6 +258,31 @@ def test_losses_with_progress_in_between_are_borne_without_end():
     assert sound(world, state)
 
 
+@pytest.mark.parametrize("fate", ["lose", "warn"])
+def test_many_nodes_that_go_at_once_are_one_loss(fate):
+    world = World(training=SAVING)
+    wanted = problem([[(16, 10)]], slots=1, max_nodes=32)
+
+    def strike():
+        for number in range(16):
+            world.provider.lose(f"r-{number}") if fate == "lose" else world.provider.warn(f"r-{number}", 120.0)
+
+    at(world, 91.0, strike)
+    state = world.run(wanted, plan([(16, 1)]), max_losses=1)
+    assert len(state.nodes) == 32
+    assert state.ending is RunEnding.DONE
+    assert sound(world, state, wanted)
+
+
+def test_nodes_that_are_taken_away_again_and_again_with_notice_end_the_run():
+    world = World(init_s=0.0)
+    for number in range(5):
+        at(world, 30.0 * (number + 1), lambda: [world.provider.warn(n, 60.0) for n in world.provider.owned("r")])
+    with pytest.raises(LaunchFailure, match="nodes were lost 4 times without any progress in between"):
+        world.run(problem(), NARROW, max_losses=3)
+    assert world.released()
+
+
 @pytest.mark.parametrize(("when_s", "again_s", "done"), [(120.0, 210.0, 0), (200.0, 230.0, 10)])
 def test_a_trial_that_spans_a_lost_node_goes_on_with_the_rest_of_its_group_and_the_next_node(when_s, again_s, done):
     world = World()

@@ -213,6 +213,15 @@ def test_a_run_whose_trials_all_failed_fails_again_in_the_same_way():
     assert not [e for e in world.history if type(e) is events.TrialStarted and e.t_s > world.history[-2].t_s]
 
 
+def test_checkpoints_of_trials_that_failed_in_an_undecided_stage_are_kept():
+    world = World(training=worked_training(failure=lambda run: "boom" if run.stage == 1 else ""))
+    for go in (world.run, world.resume):
+        with pytest.raises(TrialFailure, match="boom"):
+            go(problem(), WIDE)
+        kept = {trial.trial: len(trial.checkpoints) for trial in fold(world.history).trials.values()}
+        assert kept == {0: 0, 1: 0, 2: 1, 3: 1}
+
+
 def test_a_trial_that_hung_has_its_attempts_again_in_a_resumed_run():
     world = World(training=worked_training(hangs=lambda run: run.trial == 0, every_iteration=True))
     world.killed(problem(), NARROW, nth(25), patience=10.0)

@@ -301,3 +301,18 @@ def test_a_change_leaves_a_reserve_where_it_can_and_the_current_plan_need_not():
                 assert change.jct_s <= deadline_s + CLOSE, case.note
                 kinds.append("without")
     assert min(kinds.count(kind) for kind in ("stays", "with reserve", "without")) >= 5
+
+
+def test_how_small_a_miss_is_worth_hurrying_for_can_be_told():
+    hurried = []
+    for case in cases():
+        times_s = [time_s for time_s, _, _ in case.plans]
+        rest = under(case.rest, deadline_s=0.8 * min(times_s))
+        told_s = [
+            outcome(rest, replanned(dataclasses.replace(rest, worth_missing_s=worth_s), least_gain=0.0))[0]
+            for worth_s in (0.0, max(times_s))
+        ]
+        current_s, _ = evaluate(rest, rest.current)
+        assert any(abs(told_s[1] - time_s) < CLOSE for time_s in (min(times_s), current_s)), case.note
+        hurried.append(told_s[1] < told_s[0] - CLOSE)
+    assert sum(hurried) >= 5

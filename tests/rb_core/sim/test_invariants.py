@@ -10,7 +10,7 @@ from sim_cases import Falling, case_of
 from rb_core import events
 from rb_core.errors import InvalidInput, LaunchFailure, TrialFailure
 from rb_core.sim.evidence import Evidence
-from rb_core.sim.faults import Faults
+from rb_core.sim.faults import Faults, Slowness
 from rb_core.sim.invariants import INVARIANTS, violations
 from rb_core.sim.reference import best_first
 from rb_core.sim.starts import StartEnding
@@ -77,6 +77,38 @@ def test_ended(sound):
     for error in (LaunchFailure("no capacity"), TrialFailure(trial=0, rank=0, cause="boom")):
         assert list(check(replace(faulty, error=error))) == []
     assert list(check(replace(faulty, error=LaunchFailure("it waits for something that never comes"))))
+
+
+@pytest.mark.parametrize(
+    ("faults", "error", "explained"),
+    [
+        (Faults(true_iteration_factor=1e9), TrialFailure(trial=0, rank=0, cause="hangs"), True),
+        (Faults(true_iteration_factor=2.0), TrialFailure(trial=0, rank=0, cause="hangs"), False),
+        (Faults(true_init_factor=1e9), LaunchFailure("no node"), True),
+        (Faults(true_init_factor=3.0), LaunchFailure("no node"), False),
+        (Faults(slow_init=Slowness(probability=0.5, factor=1e9)), LaunchFailure("no node"), True),
+        (Faults(slow_init=Slowness(probability=0.0, factor=1e9)), LaunchFailure("no node"), False),
+    ],
+)
+def test_what_takes_far_longer_than_was_said_may_end_a_run(sound, faults, error, explained):
+    told = list(INVARIANTS["ended"](replace(sound, faults=faults, error=error)))
+    assert bool(told) != explained
+
+
+def test_a_run_of_very_many_iterations_is_not_endless():
+    problem, plan = case_of("noisy_00")
+    chains = tuple(tuple(replace(stage, iterations=100_000) for stage in chain) for chain in problem.experiment.chains)
+    long = replace(problem, experiment=replace(problem.experiment, chains=chains))
+    evidence = World(long, plan, seed=0, faults=Faults(), curves=Falling(), checkpoint_every_s=60.0).run()
+    assert len(evidence.events) > 100 * problem.experiment.trial_stages
+    assert violations(evidence) == []
+
+
+def test_scores_that_are_none_may_end_a_run(sound):
+    error = TrialFailure(trial=0, rank=0, cause="every score is NaN")
+    (first, *_) = sound.scores
+    told = INVARIANTS["ended"](replace(sound, scores={**sound.scores, first: math.nan}, error=error))
+    assert list(told) == []
 
 
 def test_time_passes(sound):

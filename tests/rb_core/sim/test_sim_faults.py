@@ -20,6 +20,7 @@ def test_nothing_goes_wrong_by_default():
         ("launch_failure", 1.1), ("never_ready", -0.1), ("mass_loss_probability", 2), ("trial_failure", "often"),
         ("trial_hang", float("nan")), ("nan_score", 1.01), ("checkpoint_torn", -1), ("answer_lost", 5),
         ("node_loss_per_hour", -1), ("loss_notice_s", float("inf")), ("clock_step_s", -5), ("driver_kill_per_run", -1),
+        ("driver_kill_per_run", 1001),
         ("true_iteration_factor", 0), ("true_init_factor", -2),
     ],
 )  # fmt: skip
