@@ -11,7 +11,7 @@ import numpy as np
 from rb_core.errors import InvalidInput
 from rb_core.hardware import Billing, BillingMode, Cloud, InstanceType, Latency
 from rb_core.placement import Placement
-from rb_core.plan import AllocationPlan, ChainOrder, Objective, Problem, StageAllocation
+from rb_core.plan import AllocationPlan, ChainOrder, Objective, Policies, Problem, StageAllocation
 from rb_core.profile import ScalingProfile
 from rb_core.sim.faults import Faults, Slowness
 from rb_core.sim.rehearsal import RehearsedRun, rehearse_once
@@ -72,7 +72,13 @@ def trouble(number: int, *, replan: bool = False) -> Trouble:
         options["max_usd"] = float(busy_s * dearest * rng.uniform(0.3, 3.0))
     return Trouble(
         number=number,
-        problem=Problem(experiment=experiment, profile=profile, cloud=cloud, objective=objective),
+        problem=Problem(
+            experiment=experiment,
+            profile=profile,
+            cloud=cloud,
+            objective=objective,
+            policies=Policies(early_release=number % 2 == 1),
+        ),
         plan=plan,
         faults=_faults(rng),
         options=options,

@@ -284,7 +284,7 @@ def test_the_best_score_is_told_with_the_iterations_that_it_was_told_after(folde
 def test_a_report_on_a_log_that_lacks_lines_says_so(folder, directory):
     lines = directory.events.read_text().splitlines(keepends=True)
     directory.events.write_text("".join(text for text in lines if '"event":"NodeRequested"' not in text))
-    with pytest.raises(UnusableLog, match=r"speaks of what it never introduced .* restore the file as rb-tune wrote it"):
+    with pytest.raises(UnusableLog, match=r"speaks of what it never introduced .* restore the file"):
         a_session(folder).report(directory.run)
 
 

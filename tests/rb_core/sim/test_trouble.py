@@ -51,7 +51,7 @@ def test_the_cases_meet_everything():
 def test_the_runs_end_in_every_way_and_are_killed():
     runs = [trouble(number).rehearse() for number in range(60)]
     assert {run.state.ending for run in runs} >= {RunEnding.DONE, RunEnding.FAILED}
-    assert sum(run.kills for run in runs) > 20
+    assert sum(run.kills for run in runs) > 10
 
 
 def test_a_case_is_the_same_each_time():
