@@ -30,7 +30,7 @@ Admit = Callable[[int, InstanceType], None]
 READY_PATIENCE = 5.0
 """A node that is not usable after so many times the expected start-up is given back; twice as many the next time."""
 
-MOST_DOUBLINGS = 6
+MOST_DOUBLINGS = 3
 """Its patience doubles no more often than this."""
 
 LEAST_READY_S = 60.0

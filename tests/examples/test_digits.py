@@ -1,7 +1,7 @@
 """The digits example: measured for real, and run for real by the command that its README names.
 
-The run is planned from fixed latencies in the place of measured ones, so that the plan does not depend on what else
-this machine is doing. Everything that is asserted of the run is read from its log and its answer.
+The run is planned from fixed latencies in the place of measured ones, and keeps its plan, so that neither depends on what
+else this machine is doing. Everything that is asserted of the run is read from its log and its answer.
 """
 
 import json
@@ -52,7 +52,9 @@ def answer(tmp_path_factory):
     (folder / "profile.json").write_text(json.dumps(LATENCIES))
     asked = (EXAMPLE / "digits.toml").read_text()
     assert MEASURING in asked
-    (folder / "digits.toml").write_text('profile = "profile.json"\n' + asked.replace(MEASURING, ""))
+    assert asked.count("[run]\n") == 1
+    kept = asked.replace(MEASURING, "").replace("[run]\n", "[run]\nreplan = false\n")
+    (folder / "digits.toml").write_text('profile = "profile.json"\n' + kept)
     return rb_tune("run", folder / "digits.toml", home=folder / "home")
 
 
