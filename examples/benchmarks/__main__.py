@@ -95,9 +95,7 @@ BENCHMARKS = (
         goal=10_000,
     ),
     Benchmark(what="... and the memory it takes", script="front wide 1", figure="peak_gib", unit="GiB", goal=1),
-    Benchmark(
-        what="rehearsal of SHA(64, 4, 508, 2)", script="rehearse sha 20", figure="ms.median", unit="ms", goal=50
-    ),
+    Benchmark(what="rehearsal of SHA(64, 4, 508, 2)", script="rehearse sha 20", figure="ms.median", unit="ms", goal=50),
     Benchmark(
         what="rehearsal of 10 stages, 512 trials", script="rehearse large 5", figure="ms.median", unit="ms", goal=1_000
     ),

@@ -1,7 +1,7 @@
 """The digits example: measured for real, and run for real by the command that its README names.
 
-The run is planned from fixed latencies in the place of measured ones, and keeps its plan, so that neither depends on what
-else this machine is doing. Everything that is asserted of the run is read from its log and its answer.
+The run is planned from fixed latencies in the place of measured ones, and keeps its plan, so that neither depends on
+what else this machine is doing. Everything that is asserted of the run is read from its log and its answer.
 """
 
 import json
