@@ -350,12 +350,14 @@ class ChainRun:
 
     def _spare(self) -> None:
         """Give back what has fallen idle, with nothing left to start, as far as the next stage does not keep it."""
+        if self._waiting or self._doubts:
+            # Trials that are about to look for another place may find it there.
+            return
         following = self._following()
         kept = following.nodes if following and following.instance_type == self._instance_type.name else 0
         # One that is still starting is no stand-in for one that could begin the next stage at once.
         surplus = len(self._cluster.usable) - kept
         busy = {name for running in self.running.values() for name in running.place.nodes}
-        busy.update(name for doubt in self._doubts.values() for name in doubt.running.place.nodes)
         idle = [node.name for node in self._cluster.usable if node.name not in busy][: max(0, surplus)]
         if idle:
             for name in idle:

@@ -13,7 +13,7 @@ from rb_core.engine.request import OnDeadline
 from rb_core.errors import FailureKind, LaunchFailure, RunInterrupted
 from rb_core.events import RunEnding
 from rb_core.ledger import cost_usd
-from rb_core.plan import ChainOrder, Objective
+from rb_core.plan import ChainOrder, Objective, Policies
 from rb_core.state import TrialPhase, fold
 
 WIDE = plan([(2, 1), (2, 2), (2, 4)])
@@ -581,3 +581,19 @@ def test_whatever_goes_wrong_with_a_run_that_is_killed_the_same_trials_survive_a
     else:
         harm.world.resume(harm.problem, harm.plan, **harm.limits)
     harm.check(fold(harm.world.history))
+
+
+def test_an_idle_node_is_kept_for_a_trial_whose_node_is_about_to_be_taken_away():
+    begun = []
+
+    def does_not_leave(run):
+        begun.append(run.trial)
+        return len(begun) == 1
+
+    wanted = replace(problem([[(1, 10)]]), policies=Policies(early_release=True))
+    world = World(training=worked_training(hangs=does_not_leave))
+    at(world, 150.0, lambda: world.provider.warn("r-0", 200.0))
+    state = world.run(wanted, plan([(1, 2)]))
+    assert state.ending is RunEnding.DONE
+    assert [run.slots[0].node for run in world.launcher.starts] == ["r-0", "r-1"]
+    assert world.released()
