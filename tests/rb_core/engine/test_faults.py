@@ -584,14 +584,8 @@ def test_whatever_goes_wrong_with_a_run_that_is_killed_the_same_trials_survive_a
 
 
 def test_an_idle_node_is_kept_for_a_trial_whose_node_is_about_to_be_taken_away():
-    begun = []
-
-    def does_not_leave(run):
-        begun.append(run.trial)
-        return len(begun) == 1
-
     wanted = replace(problem([[(1, 10)]]), policies=Policies(early_release=True))
-    world = World(training=worked_training(hangs=does_not_leave))
+    world = World(training=worked_training(hangs=lambda run: run.slots[0].node == "r-0"))
     at(world, 150.0, lambda: world.provider.warn("r-0", 200.0))
     state = world.run(wanted, plan([(1, 2)]))
     assert state.ending is RunEnding.DONE
