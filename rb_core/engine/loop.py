@@ -26,6 +26,7 @@ from rb_core.hardware import InstanceType
 from rb_core.plan import AllocationPlan, ChainOrder
 from rb_core.ports import NodeNews, NodeNotice, Notice, Provider, Timer, TrialExit, TrialNotice
 from rb_core.spec import ExperimentSpec
+from rb_core.trial import Saved
 
 LOOK_EVERY_S = 5.0
 """What has been measured is compared with what was planned at most so often."""
@@ -166,7 +167,8 @@ class Loop:
             case TrialNotice():
                 lane = self._lane_of_trial(notice.trial)
                 if lane is not None:
-                    self._losses = 0
+                    if isinstance(notice.message, Saved):
+                        self._losses = 0
                     lane.chain.told(notice.trial, notice.rank, notice.message)
             case TrialExit():
                 lane = self._lane_of_trial(notice.trial)
@@ -227,7 +229,7 @@ class Loop:
         most = self._setting.request.max_losses
         if self._losses > most:
             raise LaunchFailure(
-                f"nodes were lost {self._losses} times without any progress in between, the last one ({node}): "
+                f"nodes were lost {self._losses} times without any checkpoint in between, the last one ({node}): "
                 f"{reason or 'no reason given'}; a run bears {most}. Look at the provider, then resume the run"
             )
 

@@ -49,7 +49,7 @@ class RunRequest:
             and is killed; None waits for ever.
         sync_s: length of the barrier after a stage, for rehearsals; a real one takes what it takes.
         max_usd: hard limit of the bill; None for no limit.
-        max_losses: how often nodes may be lost, or about to be, in a row, without any progress in between, before the
+        max_losses: how often nodes may be lost, or about to be, in a row, without any checkpoint in between, before the
             run fails; several that were held together count once.
         retries: how often a trial may be started again in a stage after it hung or its processes were killed. Starts
             after the loss of a node, or of a checkpoint, do not count.

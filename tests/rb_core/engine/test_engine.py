@@ -335,7 +335,7 @@ def test_too_many_losses_end_the_run():
     world = World()
     for when_s in (92.0, 160.0):
         world.clock.call_at(when_s, lambda: [world.provider.lose(node) for node in world.provider.owned("r")])
-    with pytest.raises(LaunchFailure, match="nodes were lost 2 times without any progress in between"):
+    with pytest.raises(LaunchFailure, match="nodes were lost 2 times without any checkpoint in between"):
         world.run(problem(), WIDE, max_losses=1)
     assert world.released()
 

@@ -278,7 +278,7 @@ def test_nodes_that_are_taken_away_again_and_again_with_notice_end_the_run():
     world = World(init_s=0.0)
     for number in range(5):
         at(world, 30.0 * (number + 1), lambda: [world.provider.warn(n, 60.0) for n in world.provider.owned("r")])
-    with pytest.raises(LaunchFailure, match="nodes were lost 4 times without any progress in between"):
+    with pytest.raises(LaunchFailure, match="nodes were lost 4 times without any checkpoint in between"):
         world.run(problem(), NARROW, max_losses=3)
     assert world.released()
 
