@@ -118,6 +118,7 @@ class Cluster:
         self._requested: dict[str, HeldNode] = {}
         self._usable: dict[str, HeldNode] = {}
         self._ever: set[str] = set()
+        self._parting: list[str] = []
         self._timers: dict[str, Timer] = {}
         self._again: Timer | None = None
         self._type: InstanceType | None = None
@@ -279,6 +280,22 @@ class Cluster:
             return self._ready(node)
         return None
 
+    def leave(self) -> None:
+        """Give every node back at the end of the run, without a look at what comes of it; leaving the block has one."""
+        self._wanted = 0
+        names = [*self._usable, *self._requested]
+        self._parting += names
+        for name in names:
+            self._journal.attempt(NodeReleased, node=name, reason="the run ended")
+            self._forget(name)
+        try:
+            if names:
+                self._provider.release(names)
+        except NoAnswer as error:
+            _logger.warning("giving nodes back: %s", error)
+        except Exception:
+            _logger.exception("nodes could not be given back")
+
     def __enter__(self) -> Cluster:
         return self
 
@@ -288,19 +305,18 @@ class Cluster:
         Raises:
             LeakedNodes: the provider still owns some.
         """
-        self._wanted = 0
-        names = [*self._usable, *self._requested]
-        for name in names:
-            self._journal.attempt(NodeReleased, node=name, reason="the run ended")
-            self._forget(name)
         interrupt: BaseException | None = None
-        left: Sequence[str] = names
+        try:
+            self.leave()
+        except BaseException as raised:
+            interrupt = raised
+        left: Sequence[str] = self._parting
         for attempt in range(_ATTEMPTS):
             try:
                 if attempt:
                     pause(self._clock, 2.0 ** (attempt - 2))
-                if left:
-                    self._provider.release(left)
+                    if left:
+                        self._provider.release(left)
                 left = [name for name in self._provider.owned(self._run) if name in self._ever]
                 if not left:
                     break

@@ -125,6 +125,8 @@ class Loop:
         with ExitStack() as stack:
             for lane in self._lanes:
                 stack.enter_context(lane.cluster)
+            # What one cluster waits for when it looks whether its nodes are gone is not paid for by the others.
+            stack.callback(self._leave)
             begin()
             # Entered last, left first: no process outlives its node.
             stack.enter_context(self._setting.launcher)
@@ -281,6 +283,10 @@ class Loop:
         self._setting.journal.warn("the deadline has come; the rest is run as cheaply as possible")
         for lane in self._lanes:
             lane.replan("the deadline has come")
+
+    def _leave(self) -> None:
+        for lane in self._lanes:
+            lane.cluster.leave()
 
     def _running(self) -> Iterator[RunningTrial]:
         for lane in self._lanes:
