@@ -461,10 +461,14 @@ class Cluster:
                 self._clock.call_at(when_s, lambda: self._give_back(names, attempt + 1))
 
     def _ago(self, notice: NodeNotice) -> float:
-        """When it happened, in seconds of the run; the last that is known of a node where nobody can tell."""
+        """When it happened, in seconds of the run.
+
+        Where nobody can tell: when an earlier process was last heard of, or the last that is known of the node itself.
+        """
+        state = self._journal.state
         if math.isinf(notice.ago_s):
-            node = self._journal.state.nodes[notice.node]
-            times = (node.requested_s, node.running_s, node.ready_s)
+            node = state.nodes[notice.node]
+            times = (state.heard_s, node.requested_s, node.running_s, node.ready_s)
             return max(time for time in times if time is not None)
         return max(0.0, self._journal.t_s - notice.ago_s)
 

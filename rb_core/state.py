@@ -197,6 +197,7 @@ class RunState:
         training: what trains now, by trial.
         replans: changes of the plan.
         resumed: how often the run was resumed.
+        heard_s: time of the last event before it was resumed for the last time: until then its process lived.
         warnings: all warnings.
         ending: how the run ended, None before.
         reason: why, where it did not end well.
@@ -216,6 +217,7 @@ class RunState:
     training: dict[int, Training] = field(default_factory=dict)
     replans: list[events.Replanned] = field(default_factory=list)
     resumed: int = 0
+    heard_s: float = 0.0
     warnings: list[str] = field(default_factory=list)
     ending: RunEnding | None = None
     reason: str = ""
@@ -454,7 +456,7 @@ def _replanned(state: RunState, event: events.Replanned) -> None:
 def _resumed(state: RunState, before_s: float) -> None:
     """What trained had ended with its process, at some time after the last event."""
     _end_training(state, before_s)
-    state.resumed += 1
+    state.resumed, state.heard_s = state.resumed + 1, before_s
     state.ending, state.reason = None, ""
 
 

@@ -68,6 +68,9 @@ class Progress:
         """Take an event in, and say so when it matters to a person."""
         with self._lock:
             apply(self._state, event)
+            if isinstance(event, Replanned) and not self._parallel:
+                # Side by side each lane tells of itself alone.
+                self._jct_s, self._cost_usd = event.jct_s, event.cost_usd
             self._heard_s = self._clock.now()
             words = self._words(event)
         if words:
@@ -144,9 +147,12 @@ class Progress:
             case NodeLeaving():
                 return f"{self._node(event.node)} will be taken away in {duration(event.in_s)}: {event.reason}"
             case Replanned():
+                stages = [stage for part in event.plan.get("chains", [event.plan]) for stage in part["stages"]]
+                rest = " > ".join(f"{s['nodes']} {s['instance_type']}/{s['slots_per_trial']}" for s in stages)
                 return (
                     f"planned anew ({event.reason}): {duration(event.jct_s)} and {money(event.cost_usd)} expected in "
-                    f"all, instead of {duration(event.before_jct_s)} and {money(event.before_cost_usd)}"
+                    f"all, instead of {duration(event.before_jct_s)} and {money(event.before_cost_usd)}; from "
+                    f"{self._stage(event.chain, event.stage)} on {rest} (nodes/slots per trial)"
                 )
             case RunResumed():
                 ended = sum(stage.end_s is not None for stage in state.stages)

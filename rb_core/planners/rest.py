@@ -181,10 +181,10 @@ def replanned(rest: Rest, *, least_gain: float = LEAST_GAIN) -> Change | None:
     time), if it saves more than `least_gain` of what is still to be paid: of all of the bill that giving back
     everything now would not cost. Where the current plan is expected to miss the deadline, it is the cheapest that
     keeps it; else the fastest, if that misses it by little (`SMALL_MISS`) and by much less than the current one
-    (`WORTH_HURRYING`); else the cheapest of all, if it saves enough. Under a budget it is the fastest plan within it,
-    if it saves more than `least_gain` of the time that is left; where the current plan exceeds the budget, the fastest
-    that does not; where there is none, the cheapest, if it saves enough. A current plan that needs more than
-    `max_nodes` is left for any of these, whatever is saved.
+    (`WORTH_HURRYING`); else the cheapest that ends no later than the current one, if it saves enough. Under a budget it
+    is the fastest plan within it, if it saves more than `least_gain` of the time that is left; where the current plan
+    exceeds the budget, the fastest that does not; where there is none, the cheapest, if it saves enough. A current plan
+    that needs more than `max_nodes` is left for any of these, whatever is saved.
 
     Args:
         rest: what is left.
@@ -265,7 +265,9 @@ class _Replanning:
         best = self._soonest()
         worth_s = SMALL_MISS * deadline_s if self._worth_missing_s is None else self._worth_missing_s
         if best is None or best.late_s(deadline_s) > worth_s:
-            return self._cheaper(why="no plan is in time; ")
+            # What is late anyway is not made later for money before its time is up.
+            within_s = math.inf if self._obstacle else self._before.surely_s
+            return self._cheaper(within_s, why="no plan is in time; ")
         if not self._obstacle and best.late_s(deadline_s) >= WORTH_HURRYING * late_s:
             return None
         return self._to(best, f"{why}; no plan is in time, and this one ends soonest")

@@ -661,3 +661,14 @@ def test_the_chain_is_in_the_request():
     rig.journal.write(StageStarted, chain=3, stage=0, trials=(), instance_type="a", nodes=1, slots_per_trial=1)
     rig.cluster.resize(A, 1, chain=3, stage=0)
     assert rig.log.events[-1].chain == 3
+
+
+def test_an_adopted_node_of_which_nobody_knows_when_it_ended_is_billed_until_its_process_was_last_heard_of():
+    rig = Rig()
+    rig.cluster.resize(A, 1, chain=0, stage=0)
+    rig.settle()
+    rig.journal.state.heard_s = 70.0
+    rig.clock.advance(100.0)
+    lost = NodeNotice(node="n0", kind=NodeNews.LOST, reason="with its process", ago_s=float("inf"))
+    assert rig.cluster.took(lost).name == "n0"
+    assert rig.log.events[-1].until_s == 70.0
