@@ -16,6 +16,8 @@ from rb_plugins.config.source import naming, read_table
 _ANSWERS = ("expected", "simulated", "baselines", "confidence", "explain")
 """What `rb-tune plan` tells about a plan beside it; read back as it is."""
 
+_ANOTHER = "the plan seems to be for another problem; rb-tune plan --json makes one for this"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTable:
@@ -97,7 +99,10 @@ def read_plan(data: object, problem: Problem) -> PlanFile:
     table = shaped(PlanTable, data, free=_ANSWERS)
     chains = tuple(chain.stages for chain in table.chains) if table.chains else (table.stages or (),)
     plan = AllocationPlan(chains=tuple(tuple(stage.value() for stage in chain) for chain in chains), order=table.order)
-    plan.check_fits(problem.experiment)
+    try:
+        plan.check_fits(problem.experiment)
+    except InvalidInput as error:
+        raise InvalidInput(error.key, f"{error.problem}; {_ANOTHER}") from None
     for c, chain in enumerate(chains):
         prefix = f"chains[{c}].stages" if table.chains else "stages"
         for k, stage in enumerate(chain):
@@ -114,7 +119,7 @@ def _check_stage(allocation: StageTable, stage: Stage, problem: Problem) -> None
         ("iterations", allocation.iterations, stage.iterations),
     ):
         if given is not None and given != wanted:
-            raise InvalidInput(key, f"must be {wanted} as in the problem's stage, got {given}")
+            raise InvalidInput(key, f"must be {wanted} as in the problem's stage, got {given}; {_ANOTHER}")
     slots = problem.cloud.instance_type(allocation.instance_type).slots
     if allocation.nodes > problem.cloud.max_nodes:
         raise InvalidInput(

@@ -58,13 +58,15 @@ def test_several_chains_keep_their_order():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"stages": STAGES[:1]}, "stages: must be one allocation a stage"),
+        ({"stages": STAGES[:1]},
+         "stages: must be one allocation a stage; the experiment's chains have [2] stages, the plan's have [1]; "
+         "the plan seems to be for another problem; rb-tune plan --json makes one for this"),
         ({}, "stages: is required, or chains of stages in its place; not both"),
         ({"stages": STAGES, "chains": []}, "stages: is required, or chains of stages in its place; not both"),
         ({"stages": [{**STAGES[0], "trials": 5}, STAGES[1]]},
-         "stages[0].trials: must be 4 as in the problem's stage, got 5"),
+         "stages[0].trials: must be 4 as in the problem's stage, got 5; the plan seems to be for another problem"),
         ({"stages": [{**STAGES[0], "iterations": 9}, STAGES[1]]},
-         "stages[0].iterations: must be 10 as in the problem's stage, got 9"),
+         "stages[0].iterations: must be 10 as in the problem's stage, got 9; the plan seems to be for another problem"),
         ({"stages": [STAGES[0], {**STAGES[1], "instance_type": "bix"}]},
          "stages[1].instance_type: must be one of the cloud's types (box), got 'bix'"),
         ({"stages": [STAGES[0], {**STAGES[1], "nodes": 4}]},

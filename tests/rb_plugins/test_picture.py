@@ -28,6 +28,35 @@ def test_a_front_of_one_point_is_a_picture_too():
     assert Picture(front=[(1.0, 0.0)], marks={}).text().splitlines()[15] == "0.00 usd |o"
 
 
+FAR = Picture(front=[(10.0, 31.0), (20.0, 9.0), (30.0, 5.0), (40.0, 1.0)], marks={"static": (40.0, 8.0)})
+
+
+def test_a_plan_far_dearer_than_the_rest_does_not_flatten_them(tmp_path):
+    lines = FAR.text().splitlines()
+    field = [line.partition("|")[2] for line in lines[:16]]
+    assert lines[0].startswith("9.000 usd |")
+    assert [column for column, letter in enumerate(field[0]) if letter == "o"] == [0, 21]
+    assert field[7].index("o") == 42
+    assert lines[-1] == "o front (off the scale: up to 31.00 usd)   A static"
+    FAR.write(tmp_path / "a.svg")
+    drawn = (tmp_path / "a.svg").read_text()
+    assert "off the scale: up to 31.00 usd" in drawn
+    assert ">8</text>" in drawn, "the cost axis has no tick at 8 usd, so it goes up to the dearest"
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        Picture(front=[(10.0, 21.0), (20.0, 9.0), (30.0, 5.0), (40.0, 1.0)], marks={}),
+        Picture(front=FAR.front, marks={"static": (40.0, 31.0)}),
+    ],
+    ids=["at three times the median", "no dearer than a mark"],
+)
+def test_what_is_on_the_scale_is_shown_on_it(points):
+    assert points.ceiling_usd == points.front[0][1]
+    assert "off the scale" not in points.text()
+
+
 def test_a_file_is_drawn_the_same_each_time(tmp_path):
     for name in ("a.svg", "b.svg", "c.png"):
         PICTURE.write(tmp_path / name)
