@@ -72,7 +72,7 @@ class Bracket:
 
     @property
     def stage(self) -> int:
-        """The stage whose rung is decided next; the number of stages once all are."""
+        """The stage whose rung is decided next; the number of stages once all are, or nobody goes on."""
         return self._stage
 
     @property
@@ -162,7 +162,7 @@ class Bracket:
         for trial in stopped:
             self._drop(trial)
         decision = Decision(stage=self._stage, survivors=chosen, stopped=stopped)
-        self._stage += 1
+        self._stage = self._stage + 1 if self._live else len(self._chain)
         if self._stage < len(self._chain):
             self._awaited = len(self._live) - len(self._scores[self._stage])
         return decision

@@ -266,6 +266,15 @@ class TrialFailed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrialLeft(Event):
+    """The trial has nothing more to run though its stages are not over, and did not fail; it leaves the bracket."""
+
+    trial: int
+    stage: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StageEnded(Event):
     """The barrier: who goes on and who is stopped; in the last stage the finishers are `survivors`."""
 
@@ -310,6 +319,6 @@ class RunEnded(Event):
 EVENTS: tuple[type[Event], ...] = (
     RunStarted, RunResumed, TrialCreated, StageStarted, Replanned, NodeRequested, NodeRunning, NodeReady,
     NodeLeaving, NodeReleased, NodeLost, TrialStarted, TrialReady, TrialReported, TrialSaved, TrialPaused,
-    TrialInterrupted, TrialFailed, StageEnded, CheckpointLost, CheckpointDeleted, Warned, RunEnded,
+    TrialInterrupted, TrialFailed, TrialLeft, StageEnded, CheckpointLost, CheckpointDeleted, Warned, RunEnded,
 )  # fmt: skip
 """Every kind of event, in the order in which they appear in a life."""

@@ -80,10 +80,22 @@ class TrialExit(Notice):
     Attributes:
         trial: number of the trial.
         failure: None when every rank completed; otherwise the first rank that did not, with its cause.
+        left: why it has nothing more to run though its stages are not over, and did not fail; empty otherwise.
     """
 
     trial: int
     failure: TrialFailure | None = None
+    left: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand(Notice):
+    """A call to make in the engine's own thread, in the order of all notices; what it raises ends the run.
+
+    For adapters, whose hosts want all calls to come from one thread.
+    """
+
+    action: Callable[[], None]
 
 
 class Timer(Protocol):

@@ -272,7 +272,7 @@ def trials_table(state: RunState, *, most: int = 10) -> Table:
         score = trial.score
         usable = score is not None and score == score
         return (
-            trial.phase is TrialPhase.FAILED,
+            trial.phase in (TrialPhase.FAILED, TrialPhase.LEFT),
             not usable,
             sign * score if score is not None and usable else 0.0,
             number,

@@ -27,6 +27,8 @@ class TrialPhase(StrEnum):
     """Ran to the end."""
     FAILED = "failed"
     """Failed for good."""
+    LEFT = "left"
+    """Ended by itself before its stages were over, or was never begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,7 @@ class TrialState:
         iterations: iterations in total at its last barrier or checkpoint.
         scores: scores by iterations in total, in the order of the reports.
         checkpoints: complete ones that still exist, oldest first.
-        cause: why it failed, empty otherwise.
+        cause: why it failed or left, empty otherwise.
     """
 
     trial: int
@@ -284,6 +286,10 @@ def apply(state: RunState, event: Event) -> RunState:
             _stop_training(state, event.trial, event.t_s)
             trial = state.trials[event.trial]
             trial.phase, trial.cause = TrialPhase.FAILED, event.cause
+        case events.TrialLeft():
+            _stop_training(state, event.trial, event.t_s)
+            trial = state.trials[event.trial]
+            trial.phase, trial.cause = TrialPhase.LEFT, event.cause
         case events.NodeRequested():
             _requested(state, event)
         case events.NodeRunning():

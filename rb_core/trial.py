@@ -175,6 +175,7 @@ class Trial:
         self._reported_in: int | None = None
         self._saved_in: int | None = None
         self._saved_at_s = 0.0
+        self._own_loop = False
 
     # What a function of torch uses
 
@@ -361,12 +362,22 @@ class Trial:
         self._reported_in = self._now
         self._tell(Reported(iterations=self._now + 1, score=value))
 
+    def own_loop(self) -> TrialRun:
+        """For adapters whose host brings a loop of its own: what was started, to be seen to by the adapter itself.
+
+        It sends `Ready`, `Iterated`, `Reported` and `Saved` over `channel` as this class would.
+        """
+        self._own_loop = True
+        return self._run
+
     def close(self) -> None:
         """Called by the launcher when the function has returned: wait for the other ranks and check what it did.
 
         Raises:
             TrialMisuse: the loop was not run to its end, nothing was reported, or nothing was saved at its end.
         """
+        if self._own_loop:
+            return
         if not self._ended:
             where = "never began" if self._now is None else f"left in iteration {self._now}"
             raise TrialMisuse(

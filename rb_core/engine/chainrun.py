@@ -15,7 +15,15 @@ from rb_core.engine.failures import Failures
 from rb_core.engine.places import Place, Places
 from rb_core.engine.running import RunningTrial, Setting, remove
 from rb_core.errors import FailureKind, LaunchFailure, TrialFailure
-from rb_core.events import CheckpointLost, StageEnded, StageStarted, TrialFailed, TrialInterrupted, TrialPaused
+from rb_core.events import (
+    CheckpointLost,
+    StageEnded,
+    StageStarted,
+    TrialFailed,
+    TrialInterrupted,
+    TrialLeft,
+    TrialPaused,
+)
 from rb_core.hardware import InstanceType
 from rb_core.placement import Placement
 from rb_core.plan import StageAllocation
@@ -23,6 +31,9 @@ from rb_core.ports import Notice, Timer, TrialRun
 from rb_core.spec import Chain, Stage
 from rb_core.state import TrialPhase
 from rb_core.trial import Message
+
+_OUT = (TrialPhase.FAILED, TrialPhase.LEFT)
+"""Phases of trials that are in the bracket no more, before their stage is decided."""
 
 DOUBT_S = 5.0
 """How long the loss of its node may be in coming before a trial whose processes vanished is to blame for that."""
@@ -101,6 +112,7 @@ class ChainRun:
         self._doubts: dict[int, _Doubt] = {}
         self._attempts: Counter[int] = Counter()
         self._failed_here: dict[int, TrialFailure] = {}
+        self._left_here: list[int] = []
         self._read_keys: list[frozenset[str] | None] = []
         self._at_barrier = False
         self._moving = False
@@ -112,7 +124,7 @@ class ChainRun:
 
     @property
     def finished(self) -> bool:
-        """Whether its last stage has been decided."""
+        """Whether its last stage has been decided, or nobody was left to go on."""
         return self.stage == len(self._stages)
 
     @property
@@ -122,9 +134,9 @@ class ChainRun:
 
     @property
     def alive(self) -> tuple[int, ...]:
-        """The trials of the stage that runs, or is about to begin, without those that have failed."""
+        """The trials of the stage that runs, or is about to begin, without those that have failed or left."""
         trials = self._setting.journal.state.trials
-        return self.due or tuple(t for t in self._stage_trials() if trials[t].phase is not TrialPhase.FAILED)
+        return self.due or tuple(t for t in self._stage_trials() if trials[t].phase not in _OUT)
 
     def left(self) -> list[tuple[Stage, StageAllocation]]:
         """Its stages that are left, with what is planned for them.
@@ -147,6 +159,7 @@ class ChainRun:
         trials, self.due = self.due, ()
         self._attempts.clear()
         self._failed_here = {}
+        self._left_here = []
         allocation = self.allocations[self.stage]
         self._setting.journal.write(
             StageStarted,
@@ -177,6 +190,7 @@ class ChainRun:
                 for t in mine[-1].trials
                 if state.trials[t].phase is TrialPhase.FAILED
             }
+            self._left_here = [t for t in mine[-1].trials if state.trials[t].phase is TrialPhase.LEFT]
             self._settle(tuple(left))
 
     def move(self, allocations: Sequence[StageAllocation]) -> None:
@@ -237,14 +251,16 @@ class ChainRun:
         if running is not None:
             running.told(rank, message)
 
-    def exited(self, trial: int, failure: TrialFailure | None) -> None:
-        """All processes of a trial are gone."""
+    def exited(self, trial: int, failure: TrialFailure | None, left: str = "") -> None:
+        """All processes of a trial are gone; `left` says why nothing more of it is to run."""
         running = self.running.pop(trial, None)
         if running is None:
             return
         running.left()
         problem = running.problem(failure)
-        if problem is None:
+        if left:
+            self._leave(trial, left)
+        elif problem is None:
             self._completed(running)
         elif running.interrupted:
             self._interrupted(trial, running.interrupted, running.iteration_s)
@@ -269,7 +285,7 @@ class ChainRun:
         """Decide the stage; the next one is due then, if there is one.
 
         Raises:
-            TrialFailure: no trial of the stage is left, or none has a score.
+            TrialFailure: no trial of the stage is left, or none has a score, and the run is to end then.
             PluginConflict: a plugin promoted trials that are not there.
         """
         journal, stage = self._setting.journal, self.stage
@@ -284,10 +300,10 @@ class ChainRun:
             survivors=decision.survivors,
             stopped=decision.stopped,
         )
-        for trial in (*decision.stopped, *self._failed_here):
+        for trial in (*decision.stopped, *self._failed_here, *self._left_here):
             for checkpoint in tuple(journal.state.trials[trial].checkpoints):
                 remove(self._setting, trial, checkpoint.path)
-        if stage + 1 == len(self._stages):
+        if self.finished:
             self.done = True
         else:
             self.due = decision.survivors
@@ -488,6 +504,12 @@ class ChainRun:
         if first is not None:
             raise first
 
+    def _leave(self, trial: int, cause: str) -> None:
+        self._left_here.append(trial)
+        self._setting.journal.write(TrialLeft, trial=trial, stage=self.stage, cause=cause)
+        self._failures.succeeded()
+        self._bracket.fail(trial)
+
     def _make_up(self) -> None:
         """Ask for what the stage lacks, or for nothing more where it has room enough."""
         if self._at_barrier or self._moving:
@@ -506,8 +528,9 @@ class ChainRun:
             self._make_up()
 
     def _check_scores(self, stage: int) -> None:
-        trials = self._setting.journal.state.trials
-        live = [t for t in self._stage_trials() if t not in self._failed_here]
+        trials, live = self._setting.journal.state.trials, self.alive
+        if self._setting.request.hopeless_after is None or (self._left_here and not live):
+            return
         if not live:
             raise next(iter(self._failed_here.values()))
         scores = [trials[t].score for t in live]

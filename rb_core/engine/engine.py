@@ -23,6 +23,8 @@ from rb_core.spec import Chain, ExperimentSpec
 from rb_core.state import RunState, TrialPhase
 from rb_core.training import checkpoint
 
+_OUT = (TrialPhase.STOPPED, TrialPhase.FAILED, TrialPhase.LEFT)
+
 PromoteHook = Callable[[ExperimentSpec, int, Mapping[int, float]], Sequence[int] | None]
 """Told one chain as an experiment, the stage and its scores, answers who goes on, best first; None: as built in."""
 
@@ -204,6 +206,6 @@ def _sweep(setting: Setting, history: Sequence[Event]) -> None:
         if path not in kept:
             erase(setting, path)
     for trial in trials:
-        out = trial.phase in (TrialPhase.STOPPED, TrialPhase.FAILED) and trial.trial not in undecided
+        out = trial.phase in _OUT and trial.trial not in undecided
         for old in tuple(trial.checkpoints) if out else superseded(trial, setting.request.mode):
             remove(setting, trial.trial, old.path)

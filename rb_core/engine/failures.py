@@ -11,7 +11,7 @@ class Failures:
     A function that fails for every configuration would fail for all of them, at the full price of the first stage.
     """
 
-    def __init__(self, hopeless_after: int) -> None:
+    def __init__(self, hopeless_after: int | None) -> None:
         self._hopeless_after = hopeless_after
         self._alike: list[TrialFailure] = []
         self._hope = False
@@ -22,7 +22,7 @@ class Failures:
 
     def failed(self, failure: TrialFailure) -> TrialFailure | None:
         """Count a failure; the first one is returned when it is time to end the run for it."""
-        if self._hope:
+        if self._hope or self._hopeless_after is None:
             return None
         self._alike.append(failure)
         if any(other.cause != failure.cause for other in self._alike):

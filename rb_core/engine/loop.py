@@ -24,7 +24,7 @@ from rb_core.errors import LaunchFailure, RubberBandError
 from rb_core.events import TrialInterrupted
 from rb_core.hardware import InstanceType
 from rb_core.plan import AllocationPlan, ChainOrder
-from rb_core.ports import NodeNews, NodeNotice, Notice, Provider, Timer, TrialExit, TrialNotice
+from rb_core.ports import Errand, NodeNews, NodeNotice, Notice, Provider, Timer, TrialExit, TrialNotice
 from rb_core.spec import ExperimentSpec
 from rb_core.trial import Saved
 
@@ -175,7 +175,7 @@ class Loop:
             case TrialExit():
                 lane = self._lane_of_trial(notice.trial)
                 if lane is not None:
-                    lane.chain.exited(notice.trial, notice.failure)
+                    lane.chain.exited(notice.trial, notice.failure, notice.left)
                     lane.advance()
             case NodeNotice():
                 for lane in self._lanes:
@@ -189,6 +189,8 @@ class Loop:
                 lane = self._lane_of[notice.chain]
                 self._replannings[self._lanes.index(lane)].refused()
                 lane.advance()
+            case Errand():
+                notice.action()
             case _BudgetDue():
                 self._arm_budget()
             case _DeadlineDue():
@@ -310,7 +312,7 @@ class Loop:
             _logger.error("what trials said when they were stopped was lost: %s", error)
 
     def _take_last(self, notice: Notice) -> None:
-        if isinstance(notice, TrialNotice):
+        if isinstance(notice, TrialNotice | Errand):
             self._take(notice)
         elif isinstance(notice, TrialExit):
             lane = self._lane_of_trial(notice.trial)

@@ -55,7 +55,8 @@ class RunRequest:
             after the loss of a node, or of a checkpoint, do not count.
         on_deadline: what happens when the objective's deadline has come.
         replan: whether the rest is planned anew at barriers and on faults.
-        hopeless_after: the run fails when so many trials have failed alike and none has succeeded.
+        hopeless_after: the run fails when so many trials have failed alike and none has succeeded, when nobody is left
+            of a stage, or when all its scores are NaN; None: that only ends the chain.
         grace_s: how long an interrupted trial may take to save.
     """
 
@@ -80,7 +81,7 @@ class RunRequest:
     retries: int = 1
     on_deadline: OnDeadline = OnDeadline.FINISH
     replan: bool = False
-    hopeless_after: int = 3
+    hopeless_after: int | None = 3
     grace_s: float = 10.0
 
     def __post_init__(self) -> None:
@@ -97,7 +98,8 @@ class RunRequest:
             positive("patience", self.patience)
         if self.max_usd is not None:
             positive("max_usd", self.max_usd)
-        positive_int("hopeless_after", self.hopeless_after)
+        if self.hopeless_after is not None:
+            positive_int("hopeless_after", self.hopeless_after)
         for key in ("sync_s", "max_losses", "retries", "grace_s"):
             non_negative(key, getattr(self, key))
 

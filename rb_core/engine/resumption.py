@@ -18,6 +18,7 @@ from rb_core.events import (
     StageEnded,
     StageStarted,
     TrialFailed,
+    TrialLeft,
     TrialPaused,
 )
 from rb_core.plan import AllocationPlan, StageAllocation
@@ -91,7 +92,7 @@ def _replay(event: Event, state: RunState, brackets: Mapping[int, Bracket]) -> N
             trial = state.trials[event.trial]
             score = math.nan if trial.score is None else trial.score
             brackets[trial.chain].report(event.trial, event.iterations, score)
-        case TrialFailed():
+        case TrialFailed() | TrialLeft():
             brackets[state.trials[event.trial].chain].fail(event.trial)
         case StageStarted():
             if brackets[event.chain].stage != event.stage:

@@ -237,7 +237,7 @@ def survivors_are_the_best(evidence: Evidence) -> Iterator[str]:
             if wanted is not None and set(event.trials) != wanted:
                 yield f"stage {event.stage} of chain {event.chain} began with {event.trials}, not with its survivors"
             begun[event.chain] = event.trials
-        elif type(event) is events.TrialFailed:
+        elif isinstance(event, events.TrialFailed | events.TrialLeft):
             failed.add(event.trial)
         elif type(event) is events.StageEnded:
             chain = request.problem.experiment.chains[event.chain]
