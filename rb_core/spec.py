@@ -105,11 +105,8 @@ class ExperimentSpec:
         Raises:
             InvalidInput: a number is not a positive integer, eta < 2, or r > R.
         """
-        for key, value in (("n", n), ("r", r), ("R", R)):
-            positive_int(key, value)
-        _check_eta(eta)
-        if r > R:
-            raise InvalidInput("r", f"must not exceed R ({R}), got {r}")
+        positive_int("n", n)
+        _check_resources(r, R, eta)
         if rungs not in ("cumulative", "incremental"):
             raise InvalidInput("rungs", f"must be 'cumulative' or 'incremental', got {rungs!r}")
         stages: list[tuple[int, int]] = []
@@ -123,20 +120,20 @@ class ExperimentSpec:
         return cls.from_stages(stages)
 
     @classmethod
-    def hyperband(cls, *, R: int, eta: int) -> ExperimentSpec:  # noqa: N803 - the literature's letter
+    def hyperband(cls, *, R: int, eta: int, r: int = 1) -> ExperimentSpec:  # noqa: N803 - the literature's letter
         """Hyperband's brackets, widest first (Li et al., "Hyperband", JMLR 18, 2018, algorithm 1).
 
         Args:
             R: iterations in total of a trial that is never stopped.
             eta: reduction factor, an integer of at least 2.
+            r: the least iterations of a first rung; the algorithm has 1.
 
         Raises:
-            InvalidInput: R is not a positive integer or eta < 2.
+            InvalidInput: R or r is not a positive integer, r > R, or eta < 2.
         """
-        positive_int("R", R)
-        _check_eta(eta)
+        _check_resources(r, R, eta)
         s_max = 0
-        while eta ** (s_max + 1) <= R:
+        while r * eta ** (s_max + 1) <= R:
             s_max += 1
         chains = []
         for s in range(s_max, -1, -1):
@@ -150,6 +147,10 @@ class ExperimentSpec:
         return cls(chains=tuple(chains))
 
 
-def _check_eta(eta: int) -> None:
+def _check_resources(r: int, R: int, eta: int) -> None:  # noqa: N803 - the literature's letter
+    positive_int("r", r)
+    positive_int("R", R)
+    if r > R:
+        raise InvalidInput("r", f"must not exceed R ({R}), got {r}")
     if isinstance(eta, bool) or not isinstance(eta, int) or eta < 2:
         raise InvalidInput("eta", f"must be an integer of at least 2, got {eta!r}")

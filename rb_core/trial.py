@@ -370,6 +370,10 @@ class Trial:
         self._own_loop = True
         return self._run
 
+    def at(self, iteration: int) -> None:
+        """For a loop of its own: that iteration is under way. The loaders' order of the data follows from it."""
+        self._now = iteration
+
     def close(self) -> None:
         """Called by the launcher when the function has returned: wait for the other ranks and check what it did.
 

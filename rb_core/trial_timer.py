@@ -9,7 +9,7 @@ from typing import Any
 
 from rb_core.errors import TrialFailure
 from rb_core.measurement import Measurement
-from rb_core.ports import Clock, Launcher, Notice, Slot, TrialExit, TrialHandle, TrialNotice, TrialRun
+from rb_core.ports import Clock, Errand, Launcher, Notice, Slot, TrialExit, TrialHandle, TrialNotice, TrialRun
 from rb_core.training import checkpoint
 from rb_core.trial import ConfigRead, Iterated, Message, Ready, Remark, Reported, Saved
 
@@ -179,7 +179,9 @@ class TrialTimer:
         return _Start(config=config, run=run, later=later, handle=handle, began_s=began_s)
 
     def _take(self, notice: Notice, running: dict[int, _Start], timed: Timed) -> None:
-        if isinstance(notice, TrialExit) and notice.trial in running:
+        if isinstance(notice, Errand):
+            notice.action()
+        elif isinstance(notice, TrialExit) and notice.trial in running:
             following = self._exited(running.pop(notice.trial), notice, timed)
             if following is not None:
                 running[notice.trial] = following
@@ -240,5 +242,7 @@ class TrialTimer:
             start.handle.kill()
         limit_s = self._clock.now() + KILL_WAIT_S
         while running and (notice := self._inbox.get(limit_s)) is not None:
-            if isinstance(notice, TrialExit):
+            if isinstance(notice, Errand):
+                notice.action()
+            elif isinstance(notice, TrialExit):
                 running.pop(notice.trial, None)
