@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 from rb_core.check import positive_int
@@ -69,6 +70,15 @@ class ExperimentSpec:
     def trial_iterations(self) -> int:
         """Iterations summed over all trials and stages."""
         return sum(stage.trials * stage.iterations for chain in self.chains for stage in chain)
+
+    @property
+    def from_nothing(self) -> ExperimentSpec:
+        """The same for trials that cannot be resumed, and begin every stage with their first iteration."""
+        chains = []
+        for chain in self.chains:
+            ends = accumulate(stage.iterations for stage in chain)
+            chains.append(tuple(replace(stage, iterations=end) for stage, end in zip(chain, ends, strict=True)))
+        return ExperimentSpec(chains=tuple(chains))
 
     @classmethod
     def from_stages(cls, stages: Iterable[Stage | tuple[int, int]]) -> ExperimentSpec:

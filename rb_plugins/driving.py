@@ -33,6 +33,7 @@ def drive(
     observers: Sequence[Observer],
     progress: Progress | None = None,
     history: Sequence[Event] = (),
+    inbox: Inbox | None = None,
 ) -> Outcome:
     """Let the engine run, and keep what came of it.
 
@@ -46,12 +47,13 @@ def drive(
         observers: told each event after it was written, before the plugins.
         progress: told before them, and shown while the run lasts.
         history: all events of the log; none of a run that begins.
+        inbox: made by `clock`, where it is known to others; a new one when None.
 
     Raises:
         UnusableLog: another process is at work on the run, or was since the history was read.
         RubberBandError: as the engine; the error says how to go on where that makes sense.
     """
-    inbox = clock.inbox()
+    inbox = clock.inbox() if inbox is None else inbox
     check_free(directory.lease, clock)
     with (
         interruptible(),

@@ -238,6 +238,13 @@ class Session:
         factory = self.manager.launchers().choose(name, key="run.launcher")
         return factory(target=target, clock=self.clock)
 
+    def provider(self, cloud: Cloud, inbox: Inbox) -> Provider:
+        """The provider that a cloud names, after it has looked at it. Raises `InvalidInput`."""
+        factory = self.manager.providers().choose(cloud.provider, key="cloud.provider")
+        provider = factory(cloud=cloud, clock=self.clock, inbox=inbox)
+        provider.check(cloud)
+        return provider
+
     def check(self, tuning: Tuning, *, planner: str = DEFAULT_PLANNER) -> None:
         """See to it that every name is known and the provider can serve, before anything is started.
 
@@ -248,7 +255,7 @@ class Session:
         RunDirectory.check_home(self.directory)
         self.manager.planners().choose(planner, key="planner")
         self.manager.launchers().choose(tuning.launcher, key="run.launcher")
-        self._provider(tuning.cloud, self.clock.inbox()).close()
+        self.provider(tuning.cloud, self.clock.inbox()).close()
         self.configs(tuning)
 
     def profile(self, tuning: Tuning, launcher: Launcher) -> MeasuredProfile | ScalingProfile:
@@ -281,7 +288,7 @@ class Session:
             UnusableProfile: no usable profile came of it.
             LaunchFailure: a node or a process could not be had.
         """
-        return measure(request, launcher, self.clock, partial(self._provider, request.cloud))
+        return measure(request, launcher, self.clock, partial(self.provider, request.cloud))
 
     def configs(self, tuning: Tuning) -> tuple[dict[str, Any], ...]:
         """One configuration for each trial of the run; equal seeds give equal ones."""
@@ -402,7 +409,7 @@ class Session:
             directory=directory,
             clock=self.clock,
             manager=self.manager,
-            rent=partial(self._provider, tuning.cloud),
+            rent=partial(self.provider, tuning.cloud),
             observers=observers,
             progress=Progress(planned.problem, planned.plan, planned.estimate, self.clock) if progress else None,
         )
@@ -427,7 +434,7 @@ class Session:
             directory=going.directory,
             clock=self.clock,
             manager=self.manager,
-            rent=partial(self._provider, going.request.problem.cloud),
+            rent=partial(self.provider, going.request.problem.cloud),
             observers=observers,
             progress=self._progress(going) if progress else None,
             history=going.history,
@@ -440,9 +447,3 @@ class Session:
 
     def _progress(self, going: Resumable) -> Progress:
         return Progress(going.first, going.plan, self.simulate(going.first, going.plan), self.clock, going.history)
-
-    def _provider(self, cloud: Cloud, inbox: Inbox) -> Provider:
-        factory = self.manager.providers().choose(cloud.provider, key="cloud.provider")
-        provider = factory(cloud=cloud, clock=self.clock, inbox=inbox)
-        provider.check(cloud)
-        return provider

@@ -76,8 +76,8 @@ class Gate:
             if self._rank == 0:
                 self._line.send(Ready(restore_s=restore_s))
 
-    def report(self, value: float, step: int) -> None:
-        """Rank 0 has reported a value."""
+    def report(self, value: float, step: int, *, stored: bool = False) -> None:
+        """Rank 0 has reported a value; `stored` says that the study has it already."""
         self.begin()
         self._asked = True
         if self._first_step is None:
@@ -88,7 +88,11 @@ class Gate:
             self._iteration_s = (now_s - self._since_s) / (done - self.done)
             self.done, self._since_s = done, now_s
             self._line.send(Iterated(iterations=done, seconds=self._iteration_s))
-        self._line.send(Report(value=value, step=step, iterations=done))
+        self._line.send(Report(value=value, step=step, iterations=done, stored=stored))
+
+    def near(self, iterations: int) -> bool:
+        """Whether a rung would be reached with so many iterations."""
+        return self._to <= iterations
 
     def should_prune(self) -> bool:
         """What `Trial.should_prune` answers; waits at a rung until that is decided.

@@ -61,11 +61,19 @@ class Suggest(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(Message):
-    """An intermediate value; not answered."""
+    """An intermediate value; not answered.
+
+    Attributes:
+        value: the value.
+        step: its step.
+        iterations: iterations that are done with it.
+        stored: whether the study has it already.
+    """
 
     value: float
     step: int
     iterations: int
+    stored: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,15 +140,17 @@ class Finished(Message):
     Attributes:
         end: how.
         value: what it returned.
-        error: what it raised, as cloudpickle wrote it; empty where that is impossible.
+        error: what it raised.
+        pickled: the same from another process, as cloudpickle wrote it; empty where that is impossible.
         words: what it raised, in words.
-        traceback: of that, in the objective's process; empty where the error itself carries it.
+        traceback: of that, from another process.
         lost_peer: whether it looks as if another rank had gone first.
     """
 
     end: End
     value: Any = None
-    error: bytes = b""
+    error: Exception | None = None
+    pickled: bytes = b""
     words: str = ""
     traceback: str = ""
     lost_peer: bool = False

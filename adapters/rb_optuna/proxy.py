@@ -118,9 +118,7 @@ class ProxyTrial(BaseTrial):
         try:
             number = float(value)
         except (TypeError, ValueError):
-            raise TypeError(
-                f"The `value` argument is of type '{type(value)}' but supposed to be a float."
-            ) from None
+            raise TypeError(f"The `value` argument is of type '{type(value)}' but supposed to be a float.") from None
         try:
             whole = int(step)
         except (TypeError, ValueError):

@@ -1,0 +1,116 @@
+"""Runs the tests of the Optuna adapter against several releases of Optuna, each in an environment of its own.
+
+    python .ci/matrix.py [RELEASE ...]
+
+RELEASE is the beginning of a version (4.0), or newest; 4.0, 4.9 and newest where none is given. The environments are
+kept in .venv-matrix, so that a second run installs only what has changed. The exit status is 0 when every test passed
+with every release.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+from tally import tally
+
+RELEASES = ("4.0", "4.9", "newest")
+ENVIRONMENTS = Path(".venv-matrix")
+TESTS = Path("tests/adapters/rb_optuna")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What came of one release; ``version`` is the one that was installed, None when that failed."""
+
+    release: str
+    version: str | None = None
+    passed: int = 0
+    not_passed: int = 0
+    status: int = 1
+    without_tests: tuple[str, ...] = ()
+    install_seconds: float = 0.0
+    test_seconds: float = 0.0
+
+    @property
+    def good(self) -> bool:
+        """Every test has passed; a file may hold none for an older release."""
+        return self.passed > 0 and not (self.not_passed or self.status)
+
+
+def main(releases: list[str]) -> int:
+    """Run the tests with each release, and print the table."""
+    rows = [run(release) for release in releases or RELEASES]
+    print("\n" + table(rows))
+    return 0 if all(row.good for row in rows) else 1
+
+
+def run(release: str) -> Row:
+    """Install one release and run the tests with it."""
+    print(f"\n== optuna {release}", flush=True)
+    environment = ENVIRONMENTS / release
+    python = environment / "bin" / "python"
+    began = time.monotonic()
+    if not install(release, environment):
+        return Row(release=release, install_seconds=time.monotonic() - began)
+    installed = time.monotonic()
+    version = subprocess.run(
+        [python, "-c", "from importlib.metadata import version; print(version('optuna'))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    results = environment / "junit.xml"
+    results.unlink(missing_ok=True)
+    status = subprocess.run(
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}", TESTS], check=False
+    ).returncode
+    ended = time.monotonic()
+    passed, not_passed, without = tally(results, TESTS) if results.exists() else (0, 0, [])
+    return Row(
+        release=release,
+        version=version,
+        passed=passed,
+        not_passed=not_passed,
+        status=status,
+        without_tests=tuple(name.rpartition(".")[-1] for name in without),
+        install_seconds=installed - began,
+        test_seconds=ended - installed,
+    )
+
+
+def install(release: str, environment: Path) -> bool:
+    """Make the environment, or bring it up to date; what went wrong is printed."""
+    if not (environment / "bin" / "python").exists():
+        venv.create(environment, with_pip=True, clear=True)
+    wanted = "optuna" if release == "newest" else f"optuna=={release}.*"
+    command: list[str | Path] = [environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check"]
+    variables = dict(os.environ)
+    if uv := shutil.which("uv"):
+        command = [uv, "pip"]
+        # uv does not read pip's settings: tell it of the folder of wheels that pip looks into.
+        variables.setdefault("UV_FIND_LINKS", variables.get("PIP_FIND_LINKS", ""))
+        variables["VIRTUAL_ENV"] = str(environment.resolve())
+    upgrade = ["--upgrade-package", "optuna"] if uv else ["--upgrade"]
+    command += ["install", "--quiet", *upgrade, "-c", "constraints.txt", wanted, "-e", ".[dev]"]
+    return subprocess.run(command, env=variables, check=False).returncode == 0
+
+
+def table(rows: list[Row]) -> str:
+    """One line a release."""
+    lines = [f"{'optuna':8} {'installed':10} {'passed':>6} {'failed':>6} {'install':>8} {'tests':>8}"]
+    for row in rows:
+        lines.append(
+            f"{row.release:8} {row.version or 'none':10} {row.passed:6} {row.not_passed:6} "
+            f"{row.install_seconds:6.0f} s {row.test_seconds:6.0f} s  {'passed' if row.good else 'FAILED'}"
+            + (f" (no tests: {', '.join(row.without_tests)})" if row.without_tests else "")
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
