@@ -68,6 +68,7 @@ def profile(
     max_iterations: int = 1,
     env: Mapping[str, str] | None = None,
     sync_s: float = SYNC_S,
+    longest: int | None = None,
 ) -> MeasuredProfile:
     """Measure how the launcher's training function scales.
 
@@ -87,6 +88,7 @@ def profile(
         max_iterations: iterations of a trial that is never stopped, which a function may lay a schedule out for.
         env: variables for every rank.
         sync_s: length of a barrier, which is not measured here.
+        longest: iterations after which the function ends by itself; None for one that goes on as long as it is asked.
 
     Raises:
         InvalidInput: a number is out of its limits, or a size does not fit onto the slots.
@@ -105,7 +107,9 @@ def profile(
     with tempfile.TemporaryDirectory(prefix="rb-profile-", dir=folder) as own:
         around = Surroundings(folder=Path(own), seed=seed, max_iterations=max_iterations, env=env)
         timer = TrialTimer(launcher, clock, around, deadline_s=clock.now() + budget_s)
-        survey = _Survey(clock=clock, timer=timer, configs=configs, places=places, budget_s=budget_s)
+        survey = _Survey(
+            clock=clock, timer=timer, configs=configs, places=places, budget_s=budget_s, longest=longest or math.inf
+        )
         return survey.conduct(sync_s)
 
 
@@ -134,6 +138,7 @@ class _Survey:
     configs: Sequence[Mapping[str, Any]]
     places: dict[int, list[tuple[Slot, ...]]]
     budget_s: float
+    longest: float
     began_s: float = field(init=False)
     measurements: list[Measurement] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -213,7 +218,13 @@ class _Survey:
             for size, places in self.places.items():
                 for first in range(0, len(batch), len(places)):
                     group = [c for c in batch[first : first + len(places)] if c not in self.failures]
-                    self._leave_out(size, self._time(size, group, (iterations, iterations)).failures)
+                    self._leave_out(size, self._time(size, group, self._starts(iterations)).failures)
+
+    def _starts(self, iterations: int) -> tuple[int, ...]:
+        """Two starts of so many iterations, as far as the function goes on that long."""
+        if 2 * iterations <= self.longest:
+            return (iterations, iterations)
+        return (int(min(iterations, self.longest)),)
 
     def _iterations(self, batch: int, waiting: int) -> int | None:
         """Iterations for each start of the next batch; None when not even the least fits into the time left."""
@@ -334,13 +345,11 @@ def _places(slots: Sequence[Slot], size: int) -> list[tuple[Slot, ...]]:
 
 
 def _with_config(failure: TrialFailure, size: int, config: Mapping[str, Any]) -> TrialFailure:
-    remedy = (
-        "" if config else "; give it a configuration: --config JSON, or an experiment file in place of the function"
-    )
+    which = f" with configuration {dict(config)}" if config else ""
     return TrialFailure(
         trial=failure.trial,
         rank=failure.rank,
-        cause=f"{failure.cause} (while profiling on {_slots(size)} with configuration {dict(config)}{remedy})",
+        cause=f"{failure.cause} (while profiling on {_slots(size)}{which})",
         traceback=failure.traceback,
         output_tail=failure.output_tail,
     )

@@ -35,6 +35,7 @@ def profile(
     as_json: bool,
 ) -> None:
     """Measure how TARGET scales: FILE.py:FUNCTION, package.module:FUNCTION, or an experiment file."""
+    from rb_core.errors import TrialFailure
     from rb_core.report import profile_table
     from rb_plugins import show
     from rb_plugins.asked import asked_to_profile
@@ -45,7 +46,12 @@ def profile(
     request = asked_to_profile(session, target, slots=slots, budget=budget, configs=configs, launcher=launcher)
     with interruptible(), session.launcher(request.launcher, request.target) as running:
         show.note(runs.profiling(request.target, request.measuring, request.cloud))
-        measured = session.measure(request, running)
+        try:
+            measured = session.measure(request, running)
+        except TrialFailure as error:
+            if not any(request.configs):
+                error.add_note("give it a configuration: --config JSON, or an experiment file in place of the function")
+            raise
     made = session.clock.utc().isoformat(timespec="seconds")
     table = measured_table(measured, target=request.target.name, made=made)
     if output is not None:

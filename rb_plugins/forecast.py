@@ -16,7 +16,7 @@ from rb_core.planners.candidate import Candidate
 from rb_core.planners.objective import lower_bound_usd, resolve
 from rb_core.planners.relief import relief
 from rb_core.promise import Promise, promise
-from rb_core.report import Figures, summary
+from rb_core.report import Figures, Table, comparison_table, plan_table, summary
 from rb_core.simulate import Estimate, check_samples, simulate
 from rb_plugins.config.problem import fingerprint
 from rb_plugins.factories import PlannerFactory
@@ -56,6 +56,18 @@ class Forecast:
     baselines: Mapping[str, Figures | None]
     lower_bound_usd: float
     promise: Promise | None = None
+
+    def __str__(self) -> str:
+        """The plan for people, beside other ways to run it."""
+        return "\n\n".join(table.text() for table in self.tables)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """What is shown of it: its stages, and how it compares."""
+        return (
+            plan_table(self.problem, self.plan, self.estimate),
+            comparison_table(self.planner, self.expected, self.baselines, self.lower_bound_usd),
+        )
 
     def table(self) -> dict[str, Any]:
         """The object that `rb-tune plan --json` prints."""

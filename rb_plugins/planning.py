@@ -180,10 +180,9 @@ def rehearse(
 def show_plan(planned: Forecast) -> None:
     """Print a plan for people, beside other ways to run it."""
     from rb_core.breakdown import promise_line
-    from rb_core.report import comparison_table, plan_table
     from rb_plugins import show
 
-    show.table(plan_table(planned.problem, planned.plan, planned.estimate))
-    show.table(comparison_table(planned.planner, planned.expected, planned.baselines, planned.lower_bound_usd))
+    for table in planned.tables:
+        show.table(table)
     if planned.promise is not None:
         show.line(promise_line(planned.promise) + "\n")

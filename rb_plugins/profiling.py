@@ -39,6 +39,7 @@ class ProfileRequest:
         max_iterations: iterations of a trial that is never stopped.
         env: variables for every rank.
         storage: where the checkpoints of the run will be; the system's temporary folder when None.
+        longest: iterations after which the function ends by itself; None for one that does not.
     """
 
     target: Target
@@ -50,6 +51,7 @@ class ProfileRequest:
     max_iterations: int = 1
     env: Mapping[str, str] = field(default_factory=dict)
     storage: Path | None = None
+    longest: int | None = None
 
 
 def profile_request(tuning: Tuning, measuring: Measuring, configs: tuple[Mapping[str, Any], ...]) -> ProfileRequest:
@@ -161,6 +163,7 @@ def measure(
                 seed=request.seed,
                 max_iterations=request.max_iterations,
                 env=request.env,
+                longest=request.longest,
             )
         except InvalidInput as error:
             raise (error.under("profile") if error.key == "slots" else error) from None

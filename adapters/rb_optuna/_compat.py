@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import warnings
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
@@ -117,9 +118,15 @@ def log_completed(study: Study, trial: FrozenTrial) -> None:
 
 
 def scratch_study(study: Study, seed: int) -> Study:
-    """A study in memory with the same direction and random parameters; `create_study` would tell the user of it."""
+    """A study in memory with the same direction and random parameters, of which the user is not told."""
     storage = optuna.storages.InMemoryStorage()
-    storage.create_new_study(study.directions, "profiling")
+    teller = logging.getLogger("optuna.storages._in_memory")
+    level = teller.level
+    teller.setLevel(logging.WARNING)
+    try:
+        storage.create_new_study(study.directions, "profiling")
+    finally:
+        teller.setLevel(level)
     return Study("profiling", storage, sampler=optuna.samplers.RandomSampler(seed=seed))
 
 

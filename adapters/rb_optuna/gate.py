@@ -108,13 +108,14 @@ class Gate:
         verdict = Verdict(order=Order.CONTINUE)
         while self._at_rung:
             self.save(self.done)
-            # A report may pass several rungs: each stage hears of it.
-            self._line.send(Iterated(iterations=self.done, seconds=self._iteration_s))
             verdict = self._ask(AtRung(iterations=self.done))
             if verdict.order is not Order.CONTINUE:
                 return self._obey(verdict)
             self._to = verdict.to_iteration
             self._since_s = time.perf_counter()
+            if self._to <= self.done:
+                # A report may pass several rungs: each stage hears of its iterations.
+                self._line.send(Iterated(iterations=self.done, seconds=self._iteration_s))
         if self._line.stop_requested():
             self.save(self.done)
             raise StageSuspended

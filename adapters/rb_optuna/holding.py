@@ -347,7 +347,13 @@ class HoldingLauncher:
         held.standing = _Standing.LEAVING
         if held.can_resume:
             self._order(held, Order.SUSPEND)
-            return
+        elif self._holds:
+            self._drop(held)
+        else:
+            self._end(held)
+
+    def _drop(self, held: _Start) -> None:
+        """End a trial's process for others, to run its objective again from the beginning later."""
         words = (
             "objectives that cannot be resumed are run again from their beginning where others need their slots, which "
             f"takes up to {self._cost_factor:.2g} times the training. To avoid that, let the objective go on from "

@@ -126,7 +126,7 @@ class Launched:
         planned = self._forecast(experiment, left, gone_s=gone_s, spent_usd=spent_usd)
         if left is None:
             self._check_room(planned, gone_s=gone_s, spent_usd=spent_usd)
-        _logger.info("%s", planned)
+        _logger.info("The plan:\n%s", planned)
         return planned
 
     def _forecast(self, experiment: ExperimentSpec, left: int | None, *, gone_s: float, spent_usd: float) -> Forecast:

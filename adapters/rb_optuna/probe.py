@@ -101,6 +101,7 @@ def _measured(
         measuring=measuring,
         seed=terms.seed,
         max_iterations=terms.rounds.max_resource,
+        longest=terms.rounds.max_resource,
     )
     try:
         with HoldingLauncher(inner, desk, session.clock, holds=False) as launcher:
