@@ -83,7 +83,7 @@ class Bracket:
     @property
     def complete(self) -> bool:
         """Whether every live trial has reported at the current rung, so that it can be decided."""
-        return not self.over and self._awaited == 0
+        return self._stage < len(self._chain) and self._awaited == 0
 
     @property
     def over(self) -> bool:

@@ -101,6 +101,12 @@ def profile(
     non_negative("sync_s", sync_s)
     if not configs:
         raise InvalidInput("configs", "must hold at least one configuration, got none")
+    if longest is not None and longest <= LEAST_ITERATIONS:
+        raise InvalidInput(
+            "longest",
+            f"a function that ends by itself must have at least {LEAST_ITERATIONS + 1} iterations to be measured, got "
+            f"{longest}",
+        )
     places = {size: _places(slots, size) for size in sorted(set(sizes))}
     if not places:
         raise InvalidInput("slots", "must name at least one number of slots per trial to measure")

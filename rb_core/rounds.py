@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
 
-from rb_core.check import positive_int
+from rb_core.check import non_negative
 from rb_core.spec import Chain, ExperimentSpec
 
 
@@ -15,51 +15,66 @@ class Rounds:
     """How trials are grouped into experiments.
 
     Attributes:
-        min_resource: iterations of the first rung.
-        max_resource: iterations in total of a trial that is never stopped.
-        reduction_factor: one trial in so many goes on after every rung.
+        r: iterations of the first rung.
+        R: iterations in total of a trial that is never stopped.
+        eta: reduction factor: one trial in so many goes on after every rung.
         hyperband: whether a round is all of Hyperband's brackets, or the one that starts with the most trials.
     """
 
-    min_resource: int
-    max_resource: int
-    reduction_factor: int
+    r: int
+    R: int
+    eta: int
     hyperband: bool = False
 
     def __post_init__(self) -> None:
-        ExperimentSpec.hyperband(R=self.max_resource, eta=self.reduction_factor, r=self.min_resource)
+        if self.hyperband:
+            ExperimentSpec.hyperband(R=self.R, eta=self.eta, r=self.r)
+        else:
+            self._bracket(1, self.r)
+
+    @property
+    def trials(self) -> int:
+        """How many trials a full round has: in a bracket of successive halving just one of them runs to the end."""
+        if self.hyperband:
+            return self.full.trials
+        trials, rung = 1, self.r
+        while rung < self.R:
+            trials, rung = trials * self.eta, rung * self.eta
+        return trials
 
     @property
     def full(self) -> ExperimentSpec:
-        """A full round: in a bracket of successive halving just one trial runs to the end."""
+        """A full round.
+
+        Raises:
+            InvalidInput: it has too many trials.
+        """
         if self.hyperband:
-            return ExperimentSpec.hyperband(R=self.max_resource, eta=self.reduction_factor, r=self.min_resource)
-        trials, rung = 1, self.min_resource
-        while rung < self.max_resource:
-            trials, rung = trials * self.reduction_factor, rung * self.reduction_factor
-        return self._bracket(trials, self.min_resource)
+            return ExperimentSpec.hyperband(R=self.R, eta=self.eta, r=self.r)
+        return self._bracket(self.trials, self.r)
 
     def of(self, trials: int | None) -> Iterator[ExperimentSpec]:
         """Rounds for so many trials in all, the last one as small as it must be; without end for None.
 
         Raises:
-            InvalidInput: `trials` is no positive integer.
+            InvalidInput: `trials` is a negative number, or full rounds have too many trials.
         """
-        full = self.full
         if trials is None:
-            yield from repeat(full)
+            yield from repeat(self.full)
             return
-        left = positive_int("trials", trials)
-        while left >= full.trials:
-            yield full
-            left -= full.trials
+        non_negative("trials", trials)
+        whole, left = divmod(trials, self.trials)
+        if whole:
+            yield from repeat(self.full, whole)
         if left:
-            yield self._part(full, left)
+            yield self._part(left)
 
-    def _part(self, full: ExperimentSpec, trials: int) -> ExperimentSpec:
+    def _part(self, trials: int) -> ExperimentSpec:
         """A round of fewer trials: its brackets in order, until there are enough."""
+        if not self.hyperband:
+            return self._bracket(trials, self.r)
         chains: list[Chain] = []
-        for chain in full.chains:
+        for chain in self.full.chains:
             if trials:
                 width = min(trials, chain[0].trials)
                 whole = width == chain[0].trials
@@ -68,4 +83,4 @@ class Rounds:
         return ExperimentSpec(chains=tuple(chains))
 
     def _bracket(self, trials: int, rung: int) -> ExperimentSpec:
-        return ExperimentSpec.successive_halving(n=trials, r=rung, R=self.max_resource, eta=self.reduction_factor)
+        return ExperimentSpec.successive_halving(n=trials, r=rung, R=self.R, eta=self.eta)

@@ -38,47 +38,52 @@ class _Use:
 class Shares:
     """An observer of a run that knows at any time what each trial has used.
 
+    Of a run that is resumed it is told the events of the log first.
+
     Args:
         clock: the run's.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._ahead_s = 0.0
         self._usd_per_slot_s: dict[str, float] = {}
         self._uses: dict[int, _Use] = {}
 
     def __call__(self, event: Event) -> None:
         """Take an event in."""
+        self._ahead_s = self._clock.now() - event.t_s
         match event:
             case events.NodeRequested():
                 self._usd_per_slot_s[event.node] = event.usd_per_hour / 3600.0 / event.slots
             case events.TrialStarted():
                 use = self._uses.setdefault(event.trial, _Use())
                 use.slots.append(event.slots)
-                use.since_s = self._clock.now()
+                use.since_s = event.t_s
                 prices = [self._usd_per_slot_s.get(node, 0.0) for node in event.nodes]
                 use.usd_per_slot_s = sum(prices) / len(prices) if prices else 0.0
             case events.TrialPaused() | events.TrialInterrupted() | events.TrialFailed() | events.TrialLeft():
-                self._book(event.trial)
+                self._book(event.trial, event.t_s)
 
     def of(self, trial: int) -> Share:
         """What a trial has used until now."""
         use = self._uses.get(trial)
         if use is None:
             return Share()
-        slot_s = self._under_way_slot_s(use)
+        slot_s = _under_way_slot_s(use, self._clock.now() - self._ahead_s)
         return Share(
             slot_s=use.slot_s + slot_s,
             cost_usd=use.cost_usd + slot_s * use.usd_per_slot_s,
             slots=tuple(use.slots),
         )
 
-    def _under_way_slot_s(self, use: _Use) -> float:
-        return 0.0 if use.since_s is None else (self._clock.now() - use.since_s) * use.slots[-1]
-
-    def _book(self, trial: int) -> None:
+    def _book(self, trial: int, now_s: float) -> None:
         use = self._uses.get(trial)
         if use is not None:
-            slot_s = self._under_way_slot_s(use)
+            slot_s = _under_way_slot_s(use, now_s)
             use.slot_s, use.cost_usd = use.slot_s + slot_s, use.cost_usd + slot_s * use.usd_per_slot_s
             use.since_s = None
+
+
+def _under_way_slot_s(use: _Use, now_s: float) -> float:
+    return 0.0 if use.since_s is None else (now_s - use.since_s) * use.slots[-1]

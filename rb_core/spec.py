@@ -116,7 +116,7 @@ class ExperimentSpec:
             InvalidInput: a number is not a positive integer, eta < 2, or r > R.
         """
         positive_int("n", n)
-        _check_resources(r, R, eta)
+        _check_bracket(r, R, eta)
         if rungs not in ("cumulative", "incremental"):
             raise InvalidInput("rungs", f"must be 'cumulative' or 'incremental', got {rungs!r}")
         stages: list[tuple[int, int]] = []
@@ -141,7 +141,7 @@ class ExperimentSpec:
         Raises:
             InvalidInput: R or r is not a positive integer, r > R, or eta < 2.
         """
-        _check_resources(r, R, eta)
+        _check_bracket(r, R, eta)
         s_max = 0
         while r * eta ** (s_max + 1) <= R:
             s_max += 1
@@ -157,7 +157,7 @@ class ExperimentSpec:
         return cls(chains=tuple(chains))
 
 
-def _check_resources(r: int, R: int, eta: int) -> None:  # noqa: N803 - the literature's letter
+def _check_bracket(r: int, R: int, eta: int) -> None:  # noqa: N803 - the literature's letter
     positive_int("r", r)
     positive_int("R", R)
     if r > R:

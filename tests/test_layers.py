@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator
 
 import pytest
-from source_tree import Module, modules, names
+from source_tree import PACKAGES, Module, modules, names
 
 LAYERS = (
     # 0, values: frozen dataclasses and their checks
     "errors check spec hardware profile plan events plainjson",
     # 1, logic: from value to value; randomness is passed in
-    "bracket placement dag billing draws occupancy simulate moments expectation planners explain standing promise "
-    "sizing space ernest learning measurement steadiness training.sharding",
+    "bracket rounds placement dag billing draws occupancy simulate moments expectation planners explain standing "
+    "promise sizing space ernest learning measurement steadiness training.sharding",
     # 2, ports: what the engine and the user's function see of each other and of the world
     "ports clock trial target training",
     # 3, doing: what remembers and decides
-    "eventlog lease journal state ledger budget cluster engine trial_timer profiler report breakdown testing",
+    "eventlog lease journal state ledger budget cluster engine trial_timer profiler report breakdown shares testing",
     # 4, edges: what touches processes, networks and SDKs, and what is simulated in their place
     "launchers providers sim",
 )
@@ -82,6 +83,31 @@ def calls(module: Module, wanted: Iterable[str]) -> Iterator[str]:
         yield f"{module.name} uses {name}"
 
 
+def private(module: Module) -> Iterator[str]:
+    """Names that others keep to themselves and a module uses: imported, or of any object but its own class's."""
+    nodes = list(ast.walk(module.tree))
+    own = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    own |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    own |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    for node in nodes:
+        match node:
+            case ast.Import():
+                found = [(alias.name, alias.name) for alias in node.names]
+            case ast.ImportFrom(level=0):
+                found = [(f"{node.module}.{alias.name}",) * 2 for alias in node.names]
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=attr) if attr in own:
+                found = []
+            case ast.Attribute(attr=attr):
+                found = [(ast.unparse(node), attr)]
+            case ast.Call(func=ast.Name(id="getattr" | "setattr" | "hasattr"), args=[of, ast.Constant(value=attr), *_]):
+                found = [(f"{ast.unparse(of)}.{attr}", attr)]
+            case _:
+                found = []
+        for shown, name in found:
+            if shown.split(".")[0] not in PACKAGES and any(re.match("_(?!_)", part) for part in name.split(".")):
+                yield f"{module.name} uses {shown}"
+
+
 def core() -> list[Module]:
     return list(modules("rb_core"))
 
@@ -122,11 +148,16 @@ def test_pluggy_is_imported_by_the_plugins_package_alone():
 
 
 @pytest.mark.parametrize(("adapter", "other"), [("rb_optuna", "rb_ray"), ("rb_ray", "rb_optuna")])
-def test_adapters_know_the_core_and_nothing_of_each_other(adapter, other):
+def test_adapters_know_nothing_of_each_other_and_of_the_command(adapter, other):
     for module in modules(adapter):
-        heads = {name.split(".")[0] for name in module.imports()}
-        assert other not in heads, module.name
-        assert "rb_plugins" not in heads or module.name == f"{adapter}.plugin", module.name
+        imported = set(module.imports())
+        assert other not in {name.split(".")[0] for name in imported}, module.name
+        assert imported & {"rb_plugins.cli", "rb_plugins.show"} == set(), module.name
+
+
+@pytest.mark.parametrize("adapter", ["rb_optuna", "rb_ray"])
+def test_what_a_host_keeps_to_itself_is_used_in_one_module(adapter):
+    assert [use for m in modules(adapter) if m.name != f"{adapter}._compat" for use in private(m)] == []
 
 
 def test_the_wall_clock_is_read_and_slept_on_in_one_module():
@@ -169,3 +200,20 @@ def test_a_call_that_is_not_allowed_is_seen(source, use):
 
 def test_an_import_from_outside_is_seen():
     assert list(foreign(Module("rb_core.bill", "import os.path"), PURE)) == ["rb_core.bill imports os.path"]
+
+
+@pytest.mark.parametrize(
+    ("source", "uses"),
+    [
+        ("def f(study):\n    study._storage.get(trial._id)", ["study._storage", "trial._id"]),
+        ("from optuna.storages._heartbeat import beat", ["optuna.storages._heartbeat.beat"]),
+        ("from optuna.progress_bar import _Bar", ["optuna.progress_bar._Bar"]),
+        ("import optuna._gp", ["optuna._gp"]),
+        ("getattr(study, '_stop_flag', False)", ["study._stop_flag"]),
+        ("class Ours(Study):\n    def f(self):\n        self._log(self.x)", ["self._log"]),
+        ("class Ours:\n    def __init__(self):\n        self._x = 1\n    def f(self):\n        self._x.__str__()", []),
+        ("from rb_optuna import _compat\nfrom __future__ import annotations\n_compat.stop(study)", []),
+    ],
+)
+def test_a_name_that_others_keep_to_themselves_is_seen(source, uses):
+    assert sorted(private(Module("rb_optuna.new", source))) == sorted(f"rb_optuna.new uses {use}" for use in uses)

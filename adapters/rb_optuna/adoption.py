@@ -11,7 +11,7 @@ from optuna.trial import Trial
 
 from rb_core.errors import UnusableLog
 from rb_core.eventlog import read_log
-from rb_core.events import Event, RunEnded
+from rb_core.events import Event, RunEnded, RunEnding
 from rb_core.lease import living_holder
 from rb_core.ports import Clock
 from rb_core.state import RunState, TrialPhase, fold
@@ -93,7 +93,7 @@ def _adopted(study: Study, directory: RunDirectory) -> Adopted | None:
     """The round of a run directory; None when it has ended, or cannot go on."""
     try:
         history = read_log(directory.events).events if directory.began else ()
-        if not history or isinstance(history[-1], RunEnded):
+        if not history or (isinstance(history[-1], RunEnded) and history[-1].ending is RunEnding.DONE):
             return None
         return Adopted(
             directory=directory,

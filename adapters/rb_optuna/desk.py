@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import math
+import pickle
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -19,7 +20,6 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
@@ -27,6 +27,7 @@ from rb_core.trial import Message
 from rb_optuna import _compat
 from rb_optuna.heartbeat import Heartbeat
 from rb_optuna.messages import Answer, Attach, End, Facts, Finished, Report, SetAttribute, StopStudy, Suggest
+from rb_plugins import interrupts
 
 Callback = Callable[[Study, FrozenTrial], None]
 Attributes = Mapping[str, Any]
@@ -50,6 +51,7 @@ class Seat:
         trial: the one handle of it.
         values: what it has reported, by step.
         earlier: steps that were reported before its present start.
+        constrained: constraints that were set before its present start.
         over: whether the study has been told how it ended.
     """
 
@@ -57,6 +59,7 @@ class Seat:
     trial: Trial
     values: dict[int, float] = field(default_factory=dict)
     earlier: frozenset[int] = frozenset()
+    constrained: frozenset[str] = frozenset()
     over: bool = False
 
 
@@ -163,9 +166,10 @@ class Desk:
         return self._seats[number].over
 
     def start_anew(self, number: int) -> None:
-        """The trial's objective is called again: what it reports once more has been reported before."""
+        """The trial's objective is called again: what it reports or sets once more was so before."""
         seat = self._seats[number]
         seat.earlier = frozenset(seat.values)
+        seat.constrained = frozenset(_constraints(seat.trial))
 
     def facts(self, number: int) -> Facts:
         """What a trial's proxy has to know."""
@@ -177,6 +181,7 @@ class Desk:
             distributions=frozen.distributions,
             user_attrs=frozen.user_attrs,
             system_attrs=frozen.system_attrs,
+            constraints=_constraints(frozen),
             first_step=min(seat.values, default=None),
             last_step=max(seat.values, default=None),
             datetime_start=frozen.datetime_start,
@@ -198,7 +203,7 @@ class Desk:
                 case StopStudy():
                     self._study.stop()
         except Exception as error:
-            return Answer(error=error)
+            return Answer(error=_portable(error))
         return None
 
     def report(self, number: int, report: Report) -> float | None:
@@ -207,7 +212,7 @@ class Desk:
         if not (report.stored or report.step in seat.earlier or seat.over):
             try:
                 seat.trial.report(report.value, report.step)
-            except UpdateFinishedTrialError:
+            except RuntimeError:  # `UpdateFinishedTrialError` is one, where Optuna has it: not in 4.0
                 if not self._ended_elsewhere(seat):
                     raise
         return None if seat.over else seat.values.setdefault(report.step, report.value)
@@ -272,7 +277,7 @@ class Desk:
         trial = self.trial(number)
         if message.kind == "set_system_attr":
             _compat.set_trial_system_attr(self._study, trial, message.key, message.value)
-        else:
+        elif not (message.kind == "set_constraint" and message.key in self._seats[number].constrained):
             getattr(trial, message.kind)(message.key, message.value)
 
     def _tell(
@@ -296,7 +301,8 @@ class Desk:
             gc.collect()
         if follow_up:
             for callback in self._wishes.callbacks:
-                callback(self._study, deepcopy(stored))
+                with interrupts.heeded():
+                    callback(self._study, deepcopy(stored))
             self._bar.update(self._elapsed_s, self._study)
 
     def _ended_elsewhere(self, seat: Seat) -> bool:
@@ -325,6 +331,12 @@ _optimize_logger = logging.getLogger("optuna.study._optimize")
 """Says what `Study.optimize` says, where it says it."""
 
 
+def _constraints(trial: Trial | FrozenTrial) -> Mapping[str, float]:
+    """Constraints that are set; trials have them since Optuna 5.0."""
+    constraints: Mapping[str, float] = getattr(trial, "constraints", {})
+    return constraints
+
+
 def _suggest(trial: Trial, name: str, distribution: BaseDistribution) -> Any:
     match distribution:
         case FloatDistribution():
@@ -336,6 +348,15 @@ def _suggest(trial: Trial, name: str, distribution: BaseDistribution) -> Any:
         case CategoricalDistribution():
             return trial.suggest_categorical(name, distribution.choices)
     raise TypeError(f"parameter {name!r} has an unknown distribution: {distribution!r}")
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or what stands for it in another process."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def _error(finished: Finished) -> Exception:
@@ -355,7 +376,7 @@ def _infeasible(study: Study, value: object) -> str:
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     for number in values:
         try:
-            feasible = not math.isnan(float(number))  # type: ignore[arg-type]
+            feasible = not math.isnan(number)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             return f"The value {number!r} could not be cast to float"
         if not feasible:

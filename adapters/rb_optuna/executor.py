@@ -21,6 +21,7 @@ from rb_optuna.inlined import Inlined
 from rb_optuna.launched import Launched
 from rb_optuna.objective import Objective
 from rb_optuna.terms import INLINE, pruner_is_passed_over, read_terms, warn_user, words_on_small_round
+from rb_plugins import interrupts
 from rb_plugins.forecast import Forecast
 from rb_plugins.session import Session
 from rb_plugins.tuning import Measuring
@@ -136,6 +137,7 @@ class RubberBandExecutor:
         )
         self._session = session
         self._launched: Launched | None = None
+        self._told_of_pruner = False
 
     def optimize(
         self,
@@ -192,16 +194,13 @@ class RubberBandExecutor:
             search_space=self._terms.search_space,
             reseed=n_jobs != 1,
         )
-        if pruner_is_passed_over(self._study):
-            warn_user(
-                f"The study's {type(self._study.pruner).__name__} is not consulted: the executor's own rungs decide "
-                "which trials are pruned."
-            )
+        self._tell_of_pruner()
         with _compat.optimizing(self._study), ExitStack() as stack:
             runner: Inlined | Launched
             if self._terms.launcher == INLINE:
                 runner = Inlined(self._study, self._terms, func)
             else:
+                stack.enter_context(interrupts.interruptible())
                 runner = stack.enter_context(self._launch(func, n_jobs))
             small = words_on_small_round(self._terms.rounds, n_trials)
             if small:
@@ -212,7 +211,8 @@ class RubberBandExecutor:
             try:
                 runner.run(desk, n_trials)
             except (Exception, KeyboardInterrupt) as error:
-                desk.close(TrialState.FAIL)
+                with interrupts.held():
+                    desk.close(TrialState.FAIL)
                 if isinstance(error, RunInterrupted):
                     raise KeyboardInterrupt from None
                 raise
@@ -240,6 +240,15 @@ class RubberBandExecutor:
             raise ValueError("There is nothing to plan for: give the executor a `deadline` or a `budget_usd`.")
         with self._launch(func, n_jobs) as launched:
             return launched.plan(n_trials)
+
+    def _tell_of_pruner(self) -> None:
+        """Say once that a pruner of the user's choice decides nothing."""
+        if pruner_is_passed_over(self._study) and not self._told_of_pruner:
+            self._told_of_pruner = True
+            _logger.warning(
+                "The study's %s is not consulted: the executor's own rungs decide which trials are pruned.",
+                type(self._study.pruner).__name__,
+            )
 
     def _launch(self, func: Objective, n_jobs: int) -> Launched:
         """What runs the objective in processes; the same one again for the same objective."""

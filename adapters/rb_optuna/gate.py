@@ -32,7 +32,7 @@ class Line(Protocol):
         """Whether the trial was asked to save and end. Never blocks."""
 
 
-def _nothing(iterations: int) -> None:
+def _nothing(*args: int) -> None:
     """Keep nothing."""
 
 
@@ -42,6 +42,7 @@ class Gate:
     Attributes:
         done: iterations that are done.
         save: called with `done` before the trial may have to leave its process.
+        reported: called when rank 0 has reported a value.
     """
 
     def __init__(self, line: Line, run: TrialRun, *, rank: int, first_step: int | None, last_step: int | None) -> None:
@@ -55,6 +56,7 @@ class Gate:
             last_step: the last one.
         """
         self.save: Callable[[int], None] = _nothing
+        self.reported: Callable[[], None] = _nothing
         self.done = run.from_iteration
         self._line = line
         self._rank = rank
@@ -89,6 +91,7 @@ class Gate:
             self.done, self._since_s = done, now_s
             self._line.send(Iterated(iterations=done, seconds=self._iteration_s))
         self._line.send(Report(value=value, step=step, iterations=done, stored=stored))
+        self.reported()
 
     def near(self, iterations: int) -> bool:
         """Whether a rung would be reached with so many iterations."""
@@ -104,7 +107,7 @@ class Gate:
 
     def _decide(self) -> bool:
         if not self._asked:
-            return False
+            return self._pass()
         verdict = Verdict(order=Order.CONTINUE)
         while self._at_rung:
             self.save(self.done)
@@ -116,9 +119,13 @@ class Gate:
             if self._to <= self.done:
                 # A report may pass several rungs: each stage hears of its iterations.
                 self._line.send(Iterated(iterations=self.done, seconds=self._iteration_s))
-        if self._line.stop_requested():
+        if self.done < self._end and self._line.stop_requested():
             self.save(self.done)
             raise StageSuspended
+        return self._pass()
+
+    def _pass(self) -> bool:
+        """Nothing is decided here; the other ranks, where there are any, hear of it."""
         if not self._alone:
             self._line.send(Passed())
         return False

@@ -38,6 +38,7 @@ from rb_optuna.messages import (
     Verdict,
 )
 from rb_optuna.resource import resource
+from rb_plugins import interrupts
 
 GRACE_S = 5.0
 """How long the other ranks of a trial may take to end once rank 0 has."""
@@ -169,12 +170,14 @@ class HoldingLauncher:
             if exc[0] is None:
                 self._wait_for_leaving()
         finally:
-            self._closing = True
-            self._deferred.clear()
-            for start in self._starts:
-                self._end(start)
-            self._wait_for_all()
+            with interrupts.held():
+                self._closing = True
+                self._deferred.clear()
+                for start in self._starts:
+                    self._end(start)
+                self._wait_for_all()
 
+    @interrupts.held()
     def start(self, run: TrialRun, inbox: Inbox) -> TrialHandle:
         """Let a trial begin, go on, or be started again; see the class."""
         self._inbox = inbox
@@ -208,6 +211,7 @@ class HoldingLauncher:
         """A trial's processes were lost too often."""
         self._later(partial(self._desk.lose, trial, cause))
 
+    @interrupts.held()
     def hear(self, start: _Start, notice: Notice) -> None:
         """Take in what the processes of a start said."""
         if isinstance(notice, TrialExit):
@@ -228,7 +232,7 @@ class HoldingLauncher:
                 start.asking = True
                 if start.can_resume and not self._holds:
                     self._order(start, Order.SUSPEND)
-                elif start.standing is _Standing.RUNNING:
+                elif start.standing is _Standing.RUNNING and not desk.is_over(trial):
                     start.standing = _Standing.HELD
                     start.inbox.put(TrialExit(trial=trial))
             case Passed():
@@ -261,7 +265,9 @@ class HoldingLauncher:
             start.reaper = self._clock.call_at(self._clock.now() + GRACE_S, lambda: self._end(start))
         if finished.end is End.FAILED and finished.lost_peer and start.elsewhere is None:
             start.finished = None  # its exit tells why: another rank, or its node, was lost
-        elif finished.end is not End.SUSPENDED:
+        elif finished.end is End.SUSPENDED:
+            self._settle(start, Order.SUSPEND)
+        else:
             self._desk.end(start.trial, finished)
 
     def _gone(self, start: _Start, failure: TrialFailure | None) -> None:
@@ -421,7 +427,7 @@ class HoldingLauncher:
     def _later(self, action: Callable[[], None]) -> None:
         """Do what may raise where that ends the run."""
         if self._inbox is not None:
-            self._inbox.put(Errand(action=lambda: None if self._closing else action()))
+            self._inbox.put(Errand(action=interrupts.held()(lambda: None if self._closing else action())))
 
     # What the engine asks of a start
 

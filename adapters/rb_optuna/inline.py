@@ -109,6 +109,7 @@ class InlineTrial:
             finished = self._stack.switch(*(() if message is None else (message,)))
         except BaseException:
             self._over = True
+            self._inbox.put(TrialExit(trial=self.trial))
             raise
         if self._stack.dead:
             self._over = True

@@ -111,9 +111,10 @@ class Launched:
                     experiment, left, gone_s=self._session.clock.now() - began_s, spent_usd=spent_usd
                 )
             except ValueError as error:
-                if first or left is not None:
+                if first:
                     raise
-                _logger.info("No further round is begun: %s", error)
+                log = _logger.info if left is None else _logger.warning
+                log("No further round is begun: %s", error)
                 return
             spent_usd += self._begin(desk, experiment, planned)
             first = False
@@ -223,9 +224,11 @@ class Launched:
             restart=self._terms.unresumable == "restart",
             cost_factor=share_of_restarts(request.problem.experiment),
         )
-        shares = Shares(session.clock)
         seats: Sequence[Seat] = () if adopted is None else adopted.seats
         history: Sequence[Event] = () if adopted is None else adopted.history
+        shares = Shares(session.clock)
+        for event in history:
+            shares(event)
         desk.begin_round(attributes=used(shares), mark=partial(adoption.mark, self._study, directory), seats=seats)
         if adopted is not None:
             adopted.catch_up(desk)

@@ -24,6 +24,7 @@ class Facts:
         distributions: what these were drawn from.
         user_attrs: user attributes.
         system_attrs: system attributes.
+        constraints: constraints that are set.
         first_step: the first step that was ever reported; None when none was.
         last_step: the last step that was ever reported; None when none was.
         datetime_start: when the trial began.
@@ -36,6 +37,7 @@ class Facts:
     distributions: Mapping[str, BaseDistribution]
     user_attrs: Mapping[str, Any]
     system_attrs: Mapping[str, Any]
+    constraints: Mapping[str, float]
     first_step: int | None
     last_step: int | None
     datetime_start: datetime | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import pickle
 from typing import Any
 
 import cloudpickle
@@ -40,7 +39,7 @@ def sendable(objective: Objective, words: str) -> tuple[Target, bool]:
     finder = _Finder(sink)
     try:
         finder.dump(function)
-    except (pickle.PicklingError, TypeError, AttributeError, RecursionError, ValueError) as error:
+    except Exception as error:
         raise ValueError(
             f"The objective cannot be sent to other processes ({type(error).__name__}: {error}). Let it make what it "
             'needs itself instead of using it from outside, or run it in this process: `launcher="inline"`.'

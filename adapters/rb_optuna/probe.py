@@ -100,8 +100,8 @@ def _measured(
         configs=({},) * configs,
         measuring=measuring,
         seed=terms.seed,
-        max_iterations=terms.rounds.max_resource,
-        longest=terms.rounds.max_resource,
+        max_iterations=terms.rounds.R,
+        longest=terms.rounds.R,
     )
     try:
         with HoldingLauncher(inner, desk, session.clock, holds=False) as launcher:

@@ -84,7 +84,7 @@ class ProxyTrial(BaseTrial):
         self._distributions = dict(facts.distributions)
         self._user_attrs = dict(facts.user_attrs)
         self._system_attrs = dict(facts.system_attrs)
-        self._constraints: dict[str, float] = {}
+        self._constraints = dict(facts.constraints)
 
     def suggest_float(
         self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
@@ -145,7 +145,7 @@ class ProxyTrial(BaseTrial):
     def set_constraint(self, key: str, value: float) -> None:
         """Set a constraint."""
         self._set("set_constraint", key, value)
-        self._constraints[key] = value
+        self._constraints.setdefault(key, float(value))
 
     @property
     def params(self) -> dict[str, Any]:

@@ -103,9 +103,12 @@ class Session:
         self._kept: KeptState | None = None
         self._saved_at = run.from_iteration
         self._saved_s = time.monotonic()
+        self._asked_at = run.from_iteration
         self._stride = 1
+        self._saved: Saved | None = None
         if gate is not None:
             gate.save = self._save_objects
+            gate.reported = self._tell_saved
 
     @property
     def checkpoint_dir(self) -> Path:
@@ -151,7 +154,7 @@ class Session:
     def save(self, state: Any) -> None:
         """Keep a state of any framework; call it in every step, before the report.
 
-        It is written, by rank 0, where a rung may be near and now and then in between.
+        It is written, by rank 0, where a rung may be near and now and then in between; not after the last step.
 
         Args:
             state: anything that can be pickled, as of the end of the step that is reported next.
@@ -165,16 +168,19 @@ class Session:
         if gate is None or self._line is None or self.rank:
             return
         self._can_resume()
-        if gate.done > self._saved_at:
-            self._stride = max(1, gate.done - self._saved_at)
+        if gate.done > self._asked_at:
+            self._stride, self._asked_at = gate.done - self._asked_at, gate.done
         iterations = gate.done + self._stride
+        if iterations >= self._run.max_iterations:
+            return  # who has done all that there is would not be started again, and what it returns be lost
         late = time.monotonic() - self._saved_s >= self._run.checkpoint_every_s
         if not (late or gate.near(iterations) or self._line.stop_requested()):
             return
         began_s = time.perf_counter()
         with checkpoint.filling_folder(self.checkpoint_dir, iterations) as (folder, final):
             (folder / _STATE).write_bytes(cloudpickle.dumps(state))
-        self._tell_saved(final, iterations, began_s)
+        # Told with the step's report: whoever goes on from here does not do the step again, so could not report it.
+        self._saved = self._noted(final, iterations, began_s)
 
     def wrap(self, model: Model, **options: Any) -> Model:
         """The model on its device; data-parallel over the ranks when there are several.
@@ -201,18 +207,22 @@ class Session:
         began_s = time.perf_counter()
         path = self._kept.write(self.checkpoint_dir, iterations, Alone(), reported_in_stage=self._run.stage)
         if path is not None:
-            self._tell_saved(path, iterations, began_s)
+            self._saved = self._noted(path, iterations, began_s)
+            self._tell_saved()
 
-    def _tell_saved(self, path: Path, iterations: int, began_s: float) -> None:
+    def _noted(self, path: Path, iterations: int, began_s: float) -> Saved:
         self._saved_at, self._saved_s = iterations, time.monotonic()
-        self._tell(
-            Saved(
-                iterations=iterations,
-                checkpoint=str(path),
-                size_bytes=checkpoint.size_bytes(path),
-                save_s=time.perf_counter() - began_s,
-            )
+        return Saved(
+            iterations=iterations,
+            checkpoint=str(path),
+            size_bytes=checkpoint.size_bytes(path),
+            save_s=time.perf_counter() - began_s,
         )
+
+    def _tell_saved(self) -> None:
+        if self._saved is not None:
+            self._tell(self._saved)
+            self._saved = None
 
     def _can_resume(self) -> None:
         self._tell(CanResume())

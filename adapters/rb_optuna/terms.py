@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -170,11 +171,11 @@ def read_terms(
         raise ValueError(f"`unresumable` must be 'restart' or 'error', but got {unresumable!r}.")
     if on_deadline not in ON_DEADLINE:
         raise ValueError(f"`on_deadline` must be one of {', '.join(map(repr, ON_DEADLINE))}, but got {on_deadline!r}.")
-    times, limit_s = _deadline(deadline)
-    if budget_usd is not None:
-        positive("budget_usd", budget_usd)
-    if max_usd is not None:
-        positive("max_usd", max_usd)
+    with _in_optuna_s_words():
+        times, limit_s = _deadline(deadline)
+        for key, usd in (("budget_usd", budget_usd), ("max_usd", max_usd)):
+            if usd is not None:
+                positive(key, usd)
     if cloud is not None and provider not in ("local", cloud.provider):
         raise ValueError(f"`provider` is {provider!r}, but `cloud` names {cloud.provider!r}.")
     if cloud is None and provider != "local":
@@ -211,12 +212,11 @@ def pruner_is_passed_over(study: Study) -> bool:
 
 def words_on_small_round(rounds: Rounds, n_trials: int | None) -> str:
     """What to say of fewer trials than a full round has; empty when there are enough."""
-    full = rounds.full
-    if n_trials is None or n_trials >= full.trials:
+    if not n_trials or n_trials >= rounds.trials:
         return ""
     first = next(rounds.of(n_trials))
     shape = " | ".join(" -> ".join(str(stage.trials) for stage in chain) for chain in first.chains)
-    return f"{n_trials} trials are fewer than the {full.trials} of a full round, so a smaller one is run: {shape}."
+    return f"{n_trials} trials are fewer than the {rounds.trials} of a full round, so a smaller one is run: {shape}."
 
 
 def each_round(
@@ -229,7 +229,7 @@ def each_round(
     if n_trials is None:
         numbered: Iterable[tuple[ExperimentSpec, int | None]] = ((each, None) for each in rounds.of(None))
     else:
-        experiments = list(rounds.of(n_trials)) if n_trials > 0 else []
+        experiments = list(rounds.of(n_trials))
         numbered = zip(experiments, range(len(experiments), 0, -1), strict=True)
     for experiment, left in numbered:
         if desk.stopped:
@@ -251,23 +251,37 @@ def _deadline(deadline: float | str | None) -> tuple[float | None, float | None]
     if isinstance(deadline, str):
         times = factor(deadline)
         if times is not None:
-            return times, None
+            return positive("deadline", times), None
         deadline = seconds(deadline, key="deadline")
     return None, positive("deadline", deadline)
 
 
 def _rounds(min_resource: int | None, max_resource: int, reduction_factor: int | None, *, hyperband: bool) -> Rounds:
-    names = {"r": "min_resource", "R": "max_resource", "eta": "reduction_factor"}
-    try:
+    with _in_optuna_s_words():
         return Rounds(
-            min_resource=1 if min_resource is None else min_resource,
-            max_resource=max_resource,
-            reduction_factor=3 if reduction_factor is None else reduction_factor,
+            r=1 if min_resource is None else min_resource,
+            R=max_resource,
+            eta=3 if reduction_factor is None else reduction_factor,
             hyperband=hyperband,
         )
+
+
+_NAMES = {"r": "min_resource", "R": "max_resource", "eta": "reduction_factor"}
+"""What Optuna calls what the core calls otherwise."""
+
+
+@contextmanager
+def _in_optuna_s_words() -> Iterator[None]:
+    """Let what the core refuses be refused in Optuna's words."""
+    try:
+        yield
     except InvalidInput as error:
+        if error.key == "trials":
+            raise ValueError(
+                f"A full round has too many trials, {error.problem}: raise `min_resource` or `reduction_factor`."
+            ) from None
         problem = error.problem.replace("R (", "`max_resource` (")
-        raise ValueError(f"`{names.get(error.key, error.key)}` {problem}.") from None
+        raise ValueError(f"`{_NAMES.get(error.key, error.key)}` {problem}.") from None
 
 
 def _profile(profile: ScalingProfile | Measuring | str | Path | None) -> ScalingProfile | Measuring:

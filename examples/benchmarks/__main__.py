@@ -101,6 +101,34 @@ BENCHMARKS = (
     ),
     Benchmark(what="greedy plan of SHA(64, 4, 508, 2)", script="plan greedy 0 9", figure="median_ms", unit="ms"),
     Benchmark(what="... with noise (std 5 %, trial_cv 0.2)", script="plan greedy 0.05 1", figure="first_ms", unit="ms"),
+    Benchmark(
+        what="Optuna: a report's round trip, in memory",
+        script="optuna_report 500 3",
+        figure="round_trip_ms.median",
+        unit="ms",
+        goal=2,
+    ),
+    Benchmark(
+        what="Optuna: start of a process, once warm",
+        script="optuna_start process 20",
+        figure="ms.median",
+        unit="ms",
+        goal=50,
+    ),
+    Benchmark(
+        what="... with torch and its process group",
+        script="optuna_start ddp 20",
+        figure="ms.median",
+        unit="ms",
+        goal=50,
+    ),
+    Benchmark(
+        what="Optuna: 27 trials on digits, against n_jobs",
+        script="optuna_digits 4",
+        figure="ratio",
+        unit="x",
+        goal=1,
+    ),
 )
 
 

@@ -222,6 +222,7 @@ class FakeTraining:
         score: score of a trial after so many iterations; None reports nothing.
         failure: cause with which a start fails after its start-up; empty for a sound one.
         failure_kind: in which way it fails then.
+        leaves: why a start leaves the run after its start-up, though it does not fail; empty for one that stays.
         hangs: whether a start says nothing and never ends.
         every_iteration: report and tell of every iteration; else of the last one of each start alone.
         save_every: iterations between two checkpoints within a stage, where it tells of every one; 0 for none.
@@ -233,6 +234,7 @@ class FakeTraining:
     score: Callable[[int, int], float | None] = _by_number
     failure: Callable[[TrialRun], str] = _sound
     failure_kind: FailureKind = FailureKind.RAISED
+    leaves: Callable[[TrialRun], str] = _sound
     hangs: Callable[[TrialRun], bool] = _talks
     every_iteration: bool = False
     save_every: int = 0
@@ -331,6 +333,8 @@ class FakeHandle:
         cause = self._training.failure(self._run)
         if cause:
             self._exit(TrialFailure(trial=self.trial, rank=0, cause=cause, kind=self._training.failure_kind))
+        elif self._training.leaves(self._run):
+            self._exit(None, left=self._training.leaves(self._run))
         elif self._training.every_iteration:
             self._after(self._run.from_iteration + 1)
         else:
@@ -370,11 +374,11 @@ class FakeHandle:
         done = self._run.from_iteration + int(max(0.0, trained_s) / self._training.iteration_s(self._run))
         return min(done, self._run.to_iteration)
 
-    def _exit(self, failure: TrialFailure | None) -> None:
+    def _exit(self, failure: TrialFailure | None, *, left: str = "") -> None:
         if self._timer is not None:
             self._timer.cancel()
         del self._launcher.live[self.trial]
-        self._inbox.put(TrialExit(trial=self.trial, failure=failure))
+        self._inbox.put(TrialExit(trial=self.trial, failure=failure, left=left))
 
     def _tell(self, message: Message) -> None:
         self._inbox.put(TrialNotice(trial=self.trial, rank=0, message=message))

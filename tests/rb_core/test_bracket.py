@@ -123,6 +123,16 @@ def test_it_is_over_when_every_trial_has_failed():
     assert bracket.over
 
 
+def test_a_later_rung_that_nobody_is_left_for_is_decided_all_the_same():
+    bracket = reported(Bracket(FOUR, "max"), 10, {0: 0.1, 1: 0.2, 2: 0.3, 3: 0.4})
+    for trial in bracket.decide().survivors:
+        bracket.fail(trial)
+    assert bracket.over
+    assert bracket.complete
+    assert bracket.decide() == Decision(stage=1, survivors=(), stopped=())
+    assert not bracket.complete
+
+
 def test_an_incomplete_rung_cannot_be_decided():
     bracket = reported(Bracket(FOUR, "max"), 10, {0: 0.1})
     with pytest.raises(InvalidInput, match="stage 0 cannot be decided: 3 of its trials have not reported"):

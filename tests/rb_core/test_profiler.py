@@ -266,6 +266,23 @@ def test_a_function_that_hangs_is_ended_at_the_budget(truth, fact):
         measure(truth, budget_s=60)
 
 
+@pytest.mark.parametrize("longest", [3, 4, 5, 9, 19, 20, 200])
+def test_a_function_that_ends_by_itself_is_not_asked_for_more_than_it_has(longest):
+    truth = Truth(fails=lambda run: "nothing is left" if run.to_iteration > longest else None)
+    result, launcher = measure(truth, longest=longest)
+    assert result.warnings == ()
+    assert result.profile.iteration_s[2].mean == pytest.approx(0.3 * 0.625)
+    asked = max(run.to_iteration for run in launcher.runs)
+    assert asked <= longest
+    assert asked == longest or longest > 4
+
+
+@pytest.mark.parametrize("longest", [0, 1, 2])
+def test_a_function_that_is_too_short_to_be_measured_is_refused(longest):
+    with pytest.raises(InvalidInput, match=f"must have at least 3 iterations to be measured, got {longest}"):
+        measure(longest=longest)
+
+
 # Functions that misbehave
 
 

@@ -92,6 +92,31 @@ def test_hyperband_counts_its_brackets_in_integers():
     assert len(ExperimentSpec.hyperband(R=243, eta=3).chains) == 6
 
 
+@pytest.mark.parametrize("eta", [2, 3, 4])
+@pytest.mark.parametrize("least", [1, 2, 3, 7, 27])
+@pytest.mark.parametrize("whole", [27, 80, 81, 1000])
+def test_hyperband_leaves_out_the_brackets_that_begin_too_low(whole, least, eta):
+    spec = ExperimentSpec.hyperband(R=whole, eta=eta, r=least)
+    s_max = max(s for s in range(20) if least * eta**s <= whole)
+    assert [chain[0].iterations for chain in spec.chains] == [whole // eta**s for s in range(s_max, -1, -1)]
+    assert min(chain[0].iterations for chain in spec.chains) >= least
+    assert [chain[0].trials for chain in spec.chains] == [
+        -(-(s_max + 1) * eta**s // (s + 1)) for s in range(s_max, -1, -1)
+    ]
+
+
+def test_trials_that_cannot_be_resumed_begin_every_stage_with_their_first_iteration():
+    spec = ExperimentSpec.hyperband(R=9, eta=3)
+    assert [pairs(spec.from_nothing, chain) for chain in range(3)] == [
+        [(9, 1), (3, 3), (1, 9)],
+        [(5, 3), (1, 9)],
+        [(3, 9)],
+    ]
+    assert (spec.trial_iterations, spec.from_nothing.trial_iterations) == (9 + 6 + 6 + 15 + 6 + 27, 27 + 24 + 27)
+    one = ExperimentSpec.from_stages([(4, 10)])
+    assert one.from_nothing == one
+
+
 @pytest.mark.parametrize(
     ("given", "key"),
     [
@@ -109,7 +134,16 @@ def test_halving_refuses_by_name(given, key):
     assert caught.value.key == key
 
 
-@pytest.mark.parametrize(("given", "key"), [({"R": 0, "eta": 3}, "R"), ({"R": 9, "eta": 1}, "eta")])
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"R": 0, "eta": 3}, "R"),
+        ({"R": 9, "eta": 1}, "eta"),
+        ({"R": 9, "eta": 3, "r": 0}, "r"),
+        ({"R": 9, "eta": 3, "r": 10}, "r"),
+        ({"R": 9, "eta": 3, "r": 1.0}, "r"),
+    ],
+)
 def test_hyperband_refuses_by_name(given, key):
     with pytest.raises(InvalidInput) as caught:
         ExperimentSpec.hyperband(**given)

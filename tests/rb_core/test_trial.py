@@ -279,3 +279,28 @@ def test_options_that_the_loader_sets_itself_are_refused(tmp_path, option):
 def test_an_iterable_data_set_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="map-style"):
         a_trial(tmp_path).loader((n for n in range(3)), global_batch_size=4)
+
+
+# A loop of the host's own
+
+
+def test_with_a_loop_of_its_own_nothing_is_sent_or_checked(tmp_path):
+    trial = a_trial(tmp_path, from_iteration=1, to_iteration=3)
+    run = trial.own_loop()
+    assert (run.from_iteration, run.to_iteration, run.storage) == (1, 3, tmp_path / "checkpoints")
+    trial.at(1)
+    trial.close()
+    assert trial.channel.sent == []
+
+
+def test_in_a_loop_of_its_own_the_order_of_the_data_follows_the_iteration_that_is_named(tmp_path):
+    def order(trial):
+        return torch.cat(list(trial.loader(torch.arange(10), global_batch_size=4))).tolist()
+
+    theirs = a_trial(tmp_path, to_iteration=3)
+    expected = [order(theirs) for _ in theirs.iterations()]
+    own = a_trial(tmp_path, to_iteration=3)
+    own.own_loop()
+    for iteration in (2, 0, 1):
+        own.at(iteration)
+        assert order(own) == expected[iteration]

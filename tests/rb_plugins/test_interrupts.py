@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from rb_plugins.interrupts import SIGNALS, interruptible
+from rb_plugins.interrupts import SIGNALS, heeded, held, interruptible
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -51,3 +51,55 @@ def test_outside_the_main_thread_signals_stay_as_they_are():
     thread.start()
     thread.join()
     assert seen == [signal.getsignal(signal.SIGINT)]
+
+
+def raised_within(block, then=lambda: None):
+    with block():
+        signal.raise_signal(signal.SIGINT)
+        then()
+
+
+def test_a_held_signal_waits_for_the_end_of_the_outermost_block():
+    done = []
+
+    def outer():
+        with held():
+            raised_within(held, lambda: done.append("inner"))
+            done.append("outer")
+
+    with interruptible(), pytest.raises(KeyboardInterrupt):
+        outer()
+    assert done == ["inner", "outer"]
+
+
+def test_signals_that_are_held_together_interrupt_once():
+    with interruptible():
+        with pytest.raises(KeyboardInterrupt):
+            raised_within(held, lambda: signal.raise_signal(signal.SIGTERM))
+        with held():
+            pass
+
+
+def test_an_error_within_a_held_block_comes_first_and_the_signal_at_the_next_end():
+    def fail():
+        raise ValueError("first")
+
+    with interruptible():
+        with pytest.raises(ValueError, match="first"):
+            raised_within(held, fail)
+        with pytest.raises(KeyboardInterrupt), held():
+            pass
+
+
+def test_a_block_that_heeds_signals_is_ended_by_one_that_comes_and_by_one_that_waits():
+    with interruptible(), held():
+        with pytest.raises(KeyboardInterrupt):
+            raised_within(heeded, lambda: pytest.fail("went on"))
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), heeded():
+            pytest.fail("began")
+
+
+def test_without_an_interruptible_block_nothing_is_held():
+    with pytest.raises(KeyboardInterrupt):
+        raised_within(held, lambda: pytest.fail("was held"))
