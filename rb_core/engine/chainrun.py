@@ -289,10 +289,10 @@ class ChainRun:
             PluginConflict: a plugin promoted trials that are not there.
         """
         journal, stage = self._setting.journal, self.stage
-        self._check_scores(stage)
+        hopeless = self._check_scores(stage)
         if stage == 0:
             self._check_config_read()
-        decision = self._bracket.decide()
+        decision = self._bracket.decide(() if hopeless and stage + 1 < len(self._stages) else None)
         journal.write(
             StageEnded,
             chain=self.number,
@@ -527,20 +527,25 @@ class ChainRun:
             # Their going may have made room for others.
             self._make_up()
 
-    def _check_scores(self, stage: int) -> None:
+    def _check_scores(self, stage: int) -> bool:
+        """Whether there is no score to go by, and yet the run is to go on without the chain."""
         trials, live = self._setting.journal.state.trials, self.alive
-        if self._setting.request.hopeless_after is None or (self._left_here and not live):
-            return
+        bears = self._setting.request.hopeless_after is None
+        if not live and (bears or self._left_here):
+            return True
         if not live:
             raise next(iter(self._failed_here.values()))
         scores = [trials[t].score for t in live]
-        if all(score is not None and math.isnan(score) for score in scores):
-            raise TrialFailure(
-                trial=live[0],
-                rank=0,
-                cause=f"its score ({self._setting.request.metric}) is NaN, and so is that of every trial of stage "
-                f"{stage}; report a finite score, or narrow the search space",
-            )
+        if not all(score is not None and math.isnan(score) for score in scores):
+            return False
+        if bears:
+            return True
+        raise TrialFailure(
+            trial=live[0],
+            rank=0,
+            cause=f"its score ({self._setting.request.metric}) is NaN, and so is that of every trial of stage "
+            f"{stage}; report a finite score, or narrow the search space",
+        )
 
     def _stage_trials(self) -> tuple[int, ...]:
         state = self._setting.journal.state

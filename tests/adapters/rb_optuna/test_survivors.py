@@ -145,7 +145,8 @@ def halve(table, field, rungs, ends):
             score = table.scores[number][at]
             return (1, 0.0, number) if math.isnan(score) else (0, sign * score, number)
 
-        field = sorted(there, key=rank)[:width]
+        hopeless = all(math.isnan(table.scores[number][seen - 1]) for number in there)
+        field = [] if hopeless else sorted(there, key=rank)[:width]
         ends.update({number: ("PRUNED", table.reported.index(seen) + 1) for number in there if number not in field})
 
 

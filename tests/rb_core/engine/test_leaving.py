@@ -152,10 +152,10 @@ def test_without_an_end_of_hope_a_chain_whose_trials_all_fail_ends_and_the_next_
         World(training=training).run(TWO, AFTER_EACH_OTHER)
 
 
-def test_without_an_end_of_hope_scores_that_are_all_nan_rank_by_number():
+def test_without_an_end_of_hope_scores_that_are_all_nan_end_the_chain():
     training = worked_training(score=lambda trial, done: math.nan if trial < 4 else float(trial))
     state = World(training=training).run(TWO, AFTER_EACH_OTHER, hopeless_after=None)
-    assert [s.survivors for s in state.stages] == [(0, 1), (0, 1), (6,), (6,)]
+    assert [s.survivors for s in state.stages] == [(), (6,), (6,)]
     with pytest.raises(TrialFailure, match="is NaN"):
         World(training=training).run(TWO, AFTER_EACH_OTHER)
 
