@@ -80,7 +80,8 @@ def interrupted(study: Study, clock: Clock) -> Iterator[Adopted]:
         if not key.startswith(_RUN) or not place:
             continue
         directory = RunDirectory(Path(place))
-        if not directory.path.is_dir() or living_holder(directory.lease, clock) is not None:
+        # One that has not begun may be about to, in another process.
+        if not directory.began or living_holder(directory.lease, clock) is not None:
             continue
         adopted = _adopted(study, directory)
         if adopted is None:
@@ -92,7 +93,7 @@ def interrupted(study: Study, clock: Clock) -> Iterator[Adopted]:
 def _adopted(study: Study, directory: RunDirectory) -> Adopted | None:
     """The round of a run directory; None when it has ended, or cannot go on."""
     try:
-        history = read_log(directory.events).events if directory.began else ()
+        history = read_log(directory.events).events
         if not history or (isinstance(history[-1], RunEnded) and history[-1].ending is RunEnding.DONE):
             return None
         return Adopted(

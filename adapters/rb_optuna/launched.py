@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Self
 
@@ -71,6 +70,8 @@ class Launched:
         session.provider(self._cloud, session.clock.inbox()).close()
         self._inner = session.launcher(terms.launcher, self._target)
         self._probed: Probed | None = None
+        self._began_s = 0.0
+        self._under_way: RunDirectory | None = None
 
     def is_for(self, objective: Objective, n_jobs: int) -> bool:
         """Whether this is what runs that objective on so many slots."""
@@ -78,18 +79,22 @@ class Launched:
 
     def __enter__(self) -> Self:
         """Warm up."""
+        self._began_s = self._session.clock.now()
         self._inner.__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
         """End every process."""
-        self._inner.__exit__(*exc)
+        try:
+            self._conclude()
+        finally:
+            self._inner.__exit__(*exc)
 
     def plan(self, n_trials: int | None) -> Forecast:
         """The plan of the first round. Raises ValueError when there is none."""
         rounds = None if n_trials is None else list(self._terms.rounds.of(n_trials))
         first = self._terms.rounds.full if rounds is None else rounds[0]
-        return self._forecast(first, None if rounds is None else len(rounds), gone_s=0.0, spent_usd=0.0)
+        return self._forecast(first, None if rounds is None else len(rounds), spent_usd=0.0)
 
     def run(self, desk: Desk, n_trials: int | None) -> None:
         """Run so many trials, or round after round for None; rounds that were killed go on first.
@@ -98,7 +103,7 @@ class Launched:
             ValueError: there is no plan for the first round.
             Exception: what an objective or a callback raises; what ends a run.
         """
-        began_s, spent_usd = self._session.clock.now(), 0.0
+        spent_usd = 0.0
         for adopted in adoption.interrupted(self._study, self._session.clock):
             experiment = adopted.told.first.experiment
             _logger.info("Going on with a round of %d trials that was interrupted.", experiment.trials)
@@ -107,9 +112,7 @@ class Launched:
         first = True
         for experiment, left in each_round(self._study, self._terms.rounds, desk, n_trials):
             try:
-                planned = self._planned(
-                    experiment, left, gone_s=self._session.clock.now() - began_s, spent_usd=spent_usd
-                )
+                planned = self._planned(experiment, left, spent_usd=spent_usd)
             except ValueError as error:
                 if first:
                     raise
@@ -119,18 +122,16 @@ class Launched:
             spent_usd += self._begin(desk, experiment, planned)
             first = False
 
-    def _planned(
-        self, experiment: ExperimentSpec, left: int | None, *, gone_s: float, spent_usd: float
-    ) -> Forecast | None:
+    def _planned(self, experiment: ExperimentSpec, left: int | None, *, spent_usd: float) -> Forecast | None:
         if not self._terms.planned:
             return None
-        planned = self._forecast(experiment, left, gone_s=gone_s, spent_usd=spent_usd)
+        planned = self._forecast(experiment, left, spent_usd=spent_usd)
         if left is None:
-            self._check_room(planned, gone_s=gone_s, spent_usd=spent_usd)
+            self._check_room(planned, spent_usd=spent_usd)
         _logger.info("The plan:\n%s", planned)
         return planned
 
-    def _forecast(self, experiment: ExperimentSpec, left: int | None, *, gone_s: float, spent_usd: float) -> Forecast:
+    def _forecast(self, experiment: ExperimentSpec, left: int | None, *, spent_usd: float) -> Forecast:
         if self._probed is None:
             cloud = self._cloud
             self._probed = probe(self._study, self._terms, self._session, self._inner, self._target, cloud)
@@ -138,7 +139,7 @@ class Launched:
             experiment=experiment if self._probed.can_resume else experiment.from_nothing,
             profile=self._probed.profile,
             cloud=self._cloud,
-            objective=self._terms.objective(left=left, gone_s=gone_s, spent_usd=spent_usd),
+            objective=self._terms.objective(left=left, gone_s=self._gone_s, spent_usd=spent_usd),
             policies=DEFAULT_POLICIES,
         )
         try:
@@ -148,9 +149,15 @@ class Launched:
         self._session.veto(planned, max_usd=self._terms.max_usd)
         return planned
 
-    def _check_room(self, planned: Forecast, *, gone_s: float, spent_usd: float) -> None:
+    @property
+    def _gone_s(self) -> float:
+        """Seconds since this was entered: launching and profiling count."""
+        return self._session.clock.now() - self._began_s
+
+    def _check_room(self, planned: Forecast, *, spent_usd: float) -> None:
         """Refuse one round more than what is left has room for."""
         jct_s, usd = planned.expected
+        gone_s = self._gone_s
         deadline_s, budget_usd = self._terms.deadline_s, self._terms.budget_usd
         if deadline_s is not None and gone_s + jct_s > deadline_s:
             raise ValueError(f"it would take {jct_s:.4g} s, and {deadline_s - gone_s:.4g} s are left.")
@@ -183,9 +190,12 @@ class Launched:
         problem = adopted.told.problem
         measured = problem.objective is not None
         request = self._request(adopted.directory, problem, adopted.told.plan, measured=measured, replan=False)
-        with suppress(UnusableLog):  # another process may have been faster
+        try:
             return self._drive(desk, adopted.directory, request, adopted=adopted)
-        return 0.0
+        except UnusableLog as error:
+            _logger.warning("The interrupted round is left alone: %s", error)
+            self._under_way = None
+            return 0.0
 
     def _request(
         self, directory: RunDirectory, problem: Problem, plan: AllocationPlan, *, measured: bool, replan: bool
@@ -221,6 +231,7 @@ class Launched:
             self._inner,
             desk,
             session.clock,
+            fixed=self._cloud.provider != "local",
             restart=self._terms.unresumable == "restart",
             cost_factor=share_of_restarts(request.problem.experiment),
         )
@@ -232,17 +243,22 @@ class Launched:
         desk.begin_round(attributes=used(shares), mark=partial(adoption.mark, self._study, directory), seats=seats)
         if adopted is not None:
             adopted.catch_up(desk)
-        try:
-            outcome = drive(
-                request,
-                launcher,
-                directory=directory,
-                clock=session.clock,
-                manager=session.manager,
-                rent=partial(session.provider, request.problem.cloud),
-                observers=[shares, Watch(launcher)],
-                history=history,
-            )
-        finally:
-            adoption.conclude(self._study, directory)
+        # Where this raises, the run is concluded on leaving, when the study has been told of all its trials.
+        self._under_way = directory
+        outcome = drive(
+            request,
+            launcher,
+            directory=directory,
+            clock=session.clock,
+            manager=session.manager,
+            rent=partial(session.provider, request.problem.cloud),
+            observers=[shares, Watch(launcher)],
+            history=history,
+        )
+        self._conclude()
         return outcome.bill.cost_usd
+
+    def _conclude(self) -> None:
+        if self._under_way is not None:
+            adoption.conclude(self._study, self._under_way)
+            self._under_way = None

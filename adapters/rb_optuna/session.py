@@ -122,13 +122,16 @@ class Session:
         if self._kept is None:
             self._kept = KeptState(self._run.checkpoint)
             self._can_resume()
-        self._kept.add(objects)
+        try:
+            self._kept.add(objects)
+        except TrialMisuse as error:
+            raise TrialMisuse(str(error).replace("trial.restore(", "rb_optuna.session(trial, ")) from None
 
     def steps(self, n_steps: int) -> Iterator[int]:
         """The steps that are still to do, of ``range(n_steps)``; call `optuna.Trial.report` with each.
 
-        The random generators of Python, numpy and torch go on where they stood, where the number of processes is that
-        of the step before; otherwise every rank draws numbers of its own.
+        The random generators of Python, numpy and torch go on where those of rank 0 stood on a trial that goes on with
+        one process; of several every rank draws numbers of its own.
         """
         restored_s = 0.0
         if self._kept is not None:

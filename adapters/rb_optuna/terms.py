@@ -212,7 +212,7 @@ def pruner_is_passed_over(study: Study) -> bool:
 
 def words_on_small_round(rounds: Rounds, n_trials: int | None) -> str:
     """What to say of fewer trials than a full round has; empty when there are enough."""
-    if not n_trials or n_trials >= rounds.trials:
+    if n_trials is None or n_trials <= 0 or n_trials >= rounds.trials:
         return ""
     first = next(rounds.of(n_trials))
     shape = " | ".join(" -> ".join(str(stage.trials) for stage in chain) for chain in first.chains)
@@ -229,7 +229,7 @@ def each_round(
     if n_trials is None:
         numbered: Iterable[tuple[ExperimentSpec, int | None]] = ((each, None) for each in rounds.of(None))
     else:
-        experiments = list(rounds.of(n_trials))
+        experiments = list(rounds.of(max(0, n_trials)))
         numbered = zip(experiments, range(len(experiments), 0, -1), strict=True)
     for experiment, left in numbered:
         if desk.stopped:
