@@ -124,6 +124,7 @@ class HoldingLauncher:
         clock: the time.
         fixed: whether a place is a device of one node; otherwise slots without a device are alike.
         crowded: whether those that wait may stay although others use their slots.
+        room: slots that there are in all where those without a device are alike: up to so many nobody has to leave.
         holds: whether objectives that can be resumed wait at a rung; otherwise they always leave there, and a failure
             of an objective is one of its trial, as profilers want it.
         restart: whether objectives that cannot be resumed may be run again from their beginning.
@@ -140,6 +141,7 @@ class HoldingLauncher:
         *,
         fixed: bool = False,
         crowded: bool = False,
+        room: int = 0,
         holds: bool = True,
         restart: bool = True,
         cost_factor: float = 1.0,
@@ -149,6 +151,7 @@ class HoldingLauncher:
         self._clock = clock
         self._fixed = fixed
         self._crowded = crowded
+        self._room = room
         self._holds = holds
         self.can_resume = False
         self._restart = restart
@@ -326,7 +329,14 @@ class HoldingLauncher:
                 self._evict(other)
 
     def _crowds(self, other: _Start, start: _Start) -> bool:
-        return not self._crowded and bool(set(other.run.slots) & set(start.run.slots))
+        shared = set(other.run.slots) & set(start.run.slots)
+        return bool(shared) and not self._crowded and not self._has_room(start)
+
+    def _has_room(self, start: _Start) -> bool:
+        """Whether there are slots enough for everybody, though the engine gives those first that were free first."""
+        if self._fixed or any(slot.device for slot in start.run.slots):
+            return False
+        return sum(len(each.run.slots) for each in (*self._starts, start)) <= self._room
 
     def _in_the_way(self, start: _Start) -> bool:
         return any(other.trial == start.trial or self._crowds(other, start) for other in self._starts)

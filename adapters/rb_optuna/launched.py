@@ -37,6 +37,9 @@ from rb_plugins.tuning import DEFAULT_POLICIES
 GRACE_S = 1.0
 """How long trials may take to end when the study is interrupted."""
 
+_ON_THIS_MACHINE = ("process", "ddp")
+"""Launchers that start everything on this machine, whatever node a slot is of."""
+
 _logger = logging.getLogger("optuna.rubberband")
 
 
@@ -231,7 +234,8 @@ class Launched:
             self._inner,
             desk,
             session.clock,
-            fixed=self._cloud.provider != "local",
+            fixed=self._terms.launcher not in _ON_THIS_MACHINE,
+            room=self._cloud.max_nodes * min(node.slots for node in self._cloud.instance_types),
             restart=self._terms.unresumable == "restart",
             cost_factor=share_of_restarts(request.problem.experiment),
         )
