@@ -38,6 +38,10 @@ def set_trial_system_attr(study: Study, trial: Trial | FrozenTrial, key: str, va
     study._storage.set_trial_system_attr(trial._trial_id, key, value)
 
 
+NESTED = "Nested invocation of `Study.optimize` method isn't allowed."
+"""What Optuna says of an `optimize` within an objective of the same study."""
+
+
 @contextmanager
 def optimizing(study: Study) -> Iterator[None]:
     """Be the optimization loop of a study in this thread.
@@ -50,7 +54,7 @@ def optimizing(study: Study) -> Iterator[None]:
     """
     local = study._thread_local
     if local.in_optimize_loop:
-        raise RuntimeError("Nested invocation of `Study.optimize` method isn't allowed.")
+        raise RuntimeError(NESTED)
     study._stop_flag = False
     local.in_optimize_loop = True
     try:

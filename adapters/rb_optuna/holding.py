@@ -292,18 +292,16 @@ class HoldingLauncher:
         """What the engine is told of the end of processes that it knows of."""
         trial, finished, run = start.trial, start.finished, start.run
         if finished is None:
-            over = self._desk.is_over(trial)
-            return (
-                TrialExit(trial=trial, left="ended by another process")
-                if over
-                else TrialExit(trial=trial, failure=failure)
-            )
+            if self._desk.is_over(trial):
+                return TrialExit(trial=trial, left="ended by another process")
+            return TrialExit(trial=trial, failure=failure)
         if finished.end is End.SUSPENDED:
             return TrialExit(trial=trial)
         if finished.end is End.FAILED and not self._holds:
             cause = TrialFailure(trial=trial, rank=0, cause=finished.words, traceback=finished.traceback)
             return TrialExit(trial=trial, failure=cause)
-        reached = max((resource(s, min(self._desk.reports(trial))) for s in self._desk.reports(trial)), default=0)
+        reports = self._desk.reports(trial)
+        reached = resource(max(reports), min(reports)) if reports else 0
         if finished.end is End.VALUE and run.to_iteration == run.max_iterations <= reached:
             return TrialExit(trial=trial)
         return TrialExit(trial=trial, left=_WORDS[finished.end])

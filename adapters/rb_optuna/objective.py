@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
 import optuna
 from optuna.trial import BaseTrial
 
+from rb_core.training.peers import looks_like_lost_peer
 from rb_core.trial import Trial
 from rb_optuna.gate import Gate, Line, StageSuspended
 from rb_optuna.messages import Attach, End, Facts, Finished
@@ -19,9 +20,6 @@ from rb_optuna.session import Session, attach
 
 Objective = Callable[[Any], Any]
 """What a user gives to `optimize`: called with a trial, returns its value."""
-
-_LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Timed out waiting")
-"""What gloo and nccl say in their errors when another rank is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,11 @@ class RankObjective:
         facts: Facts = asked(line, Attach())
         gate = Gate(line, run, rank=trial.rank, first_step=facts.first_step, last_step=facts.last_step)
         proxy = ProxyTrial(line, gate, facts, rank=trial.rank)
-        line.send(followed(self.objective, proxy, Session(trial, run, gate, line), by_value=True))
+        finished = followed(self.objective, proxy, Session(trial, run, gate, line), by_value=True)
+        if trial.world_size == 1:
+            # Whatever connection was lost, it was none to another rank.
+            finished = replace(finished, lost_peer=False)
+        line.send(finished)
 
 
 def followed(objective: Objective, trial: BaseTrial, session: Session, *, by_value: bool) -> Finished:
@@ -73,8 +75,9 @@ def _failed(error: Exception) -> Finished:
         cloudpickle.loads(pickled)
     except Exception:
         pickled = b""
-    lost = isinstance(error, ConnectionError) or any(mark in str(error) for mark in _LOST_PEER)
-    return Finished(end=End.FAILED, pickled=pickled, words=repr(error), traceback=text, lost_peer=lost)
+    return Finished(
+        end=End.FAILED, pickled=pickled, words=repr(error), traceback=text, lost_peer=looks_like_lost_peer(error)
+    )
 
 
 def _sendable(value: Any) -> Any:

@@ -71,11 +71,9 @@ def probe(study: Study, terms: Terms, session: Session, inner: Launcher, target:
         return Probed(profile=measuring, can_resume=True)
     _logger.info("Profiling the objective, for at most %s.", duration(measuring.budget_s))
     first = replace(measuring, slots=(1,))
-    profile, can_resume = _measured(study, terms, session, inner, target, cloud, first, configs=1)
-    if can_resume or measuring.slots:
-        profile, _ = _measured(study, terms, session, inner, target, cloud, measuring, configs=MOST_CONFIGS)
-    else:
-        profile, _ = _measured(study, terms, session, inner, target, cloud, first, configs=MOST_CONFIGS)
+    _, can_resume = _measured(study, terms, session, inner, target, cloud, first, configs=1)
+    whole = measuring if can_resume or measuring.slots else first
+    profile, _ = _measured(study, terms, session, inner, target, cloud, whole, configs=MOST_CONFIGS)
     return Probed(profile=profile, can_resume=can_resume)
 
 

@@ -18,10 +18,10 @@ from optuna.study import StudyDirection
 from optuna.trial import BaseTrial
 
 from rb_core.trial import Message
+from rb_optuna._compat import NESTED as NESTED
 from rb_optuna.gate import Gate, Line
 from rb_optuna.messages import Answer, Facts, SetAttribute, StopStudy, Suggest
 
-NESTED = "Nested invocation of `Study.optimize` method isn't allowed."
 T = TypeVar("T")
 
 

@@ -24,7 +24,7 @@ from rb_core.ports import TrialRun
 from rb_core.target import Target, TrainingFunction
 from rb_core.training.channel import SocketChannel
 from rb_core.training.configuration import Configuration
-from rb_core.training.peers import Alone, PeerLost, SocketPeers
+from rb_core.training.peers import Alone, SocketPeers, looks_like_lost_peer
 from rb_core.training.randomness import seed_all
 from rb_core.trial import ConfigRead, Trial
 
@@ -33,8 +33,6 @@ _PACKAGE = str(Path(__file__).parent.parent)
 _MOST_TRACEBACK = 15_000
 _MOST_CAUSE = 500
 _MOST_MESSAGE = 5_000
-_LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Timed out waiting")
-"""What gloo and nccl say in their RuntimeErrors when another rank is gone."""
 
 
 def run_rank(
@@ -136,7 +134,7 @@ def _flush() -> None:
 
 def _failure(error: BaseException, *, printed_bytes: int, alone: bool) -> Outcome:
     at_s = time.monotonic()
-    lost_peer = not alone and _lost_peer(error)
+    lost_peer = not alone and looks_like_lost_peer(error)
     kind = _kind(error, lost_peer=lost_peer)
     line = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
     if isinstance(error, RubberBandError):
@@ -180,12 +178,6 @@ def _shortened(message: str) -> str:
         return message
     half = _MOST_MESSAGE // 2
     return f"{message[:half]} ... {message[-half:]}"
-
-
-def _lost_peer(error: BaseException) -> bool:
-    if isinstance(error, (PeerLost, ConnectionError)) or type(error).__name__.startswith("Dist"):
-        return True
-    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _LOST_PEER)
 
 
 def _theirs(trace: TracebackType | None) -> TracebackType | None:

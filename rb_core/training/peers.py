@@ -15,6 +15,17 @@ class PeerLost(ConnectionError):
     """Another rank of the trial is gone; its own failure is the true cause."""
 
 
+_LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL", "Timed out waiting")
+"""What gloo and nccl say in their RuntimeErrors when another rank is gone."""
+
+
+def looks_like_lost_peer(error: BaseException) -> bool:
+    """Whether an error of a rank, of several, is what it looks like when another one is gone."""
+    if isinstance(error, ConnectionError) or type(error).__name__.startswith("Dist"):
+        return True
+    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _LOST_PEER)
+
+
 class Peers(Protocol):
     """All ranks call the same methods with the same `occasion` in the same order."""
 

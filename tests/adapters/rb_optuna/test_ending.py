@@ -317,3 +317,13 @@ def test_nothing_of_an_inline_study_is_left(tmp_path: Path) -> None:
     study = optuna.create_study(storage=InMemoryStorage())
     executor(study).optimize(Plain(), n_trials=9)
     assert not (tmp_path / "home").exists()
+
+
+def test_a_connection_that_the_objective_lost_is_its_own_failure_and_no_lost_rank() -> None:
+    def objective(trial: Trial) -> float:
+        raise ConnectionResetError("the data server hung up")
+
+    study = optuna.create_study()
+    with pytest.raises(ConnectionResetError, match="hung up"):
+        executor(study, **bench(1)).optimize(objective, n_trials=3)
+    assert states_of(study) == ["FAIL"]
