@@ -1,8 +1,8 @@
-"""Runs the tests of the Optuna adapter against several releases of Optuna, each in an environment of its own.
+"""Runs an adapter's tests against several releases of its host, each in an environment of its own.
 
-    python .ci/matrix.py [RELEASE ...]
+    python .ci/matrix.py optuna|ray [RELEASE ...]
 
-RELEASE is the beginning of a version (4.0), or newest; 4.0, 4.9 and newest where none is given. The environments are
+RELEASE is the beginning of a version (4.0), or newest; `RELEASES` of the host where none is given. The environments are
 kept in .venv-matrix, so that a second run installs only what has changed. The exit status is 0 when every test passed
 with every release.
 """
@@ -18,9 +18,9 @@ from pathlib import Path
 
 from tally import tally
 
-RELEASES = ("4.0", "4.9", "newest")
+RELEASES = {"optuna": ("4.0", "4.9", "newest"), "ray": ("2.52", "newest")}
 ENVIRONMENTS = Path(".venv-matrix")
-TESTS = Path("tests/adapters/rb_optuna")
+TESTS = Path("tests/adapters")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,24 +42,29 @@ class Row:
         return self.passed > 0 and not (self.not_passed or self.status)
 
 
-def main(releases: list[str]) -> int:
+def main(words: list[str]) -> int:
     """Run the tests with each release, and print the table."""
-    rows = [run(release) for release in releases or RELEASES]
-    print("\n" + table(rows))
+    host, *releases = words or [""]
+    if host not in RELEASES:
+        print(f"name the host whose releases are to be tested: {', '.join(RELEASES)}; got {host!r}", file=sys.stderr)
+        return 2
+    rows = [run(host, release) for release in releases or RELEASES[host]]
+    print("\n" + table(host, rows))
     return 0 if all(row.good for row in rows) else 1
 
 
-def run(release: str) -> Row:
+def run(host: str, release: str) -> Row:
     """Install one release and run the tests with it."""
-    print(f"\n== optuna {release}", flush=True)
-    environment = ENVIRONMENTS / release
+    print(f"\n== {host} {release}", flush=True)
+    environment = ENVIRONMENTS / f"{host}-{release}"
+    tests = TESTS / f"rb_{host}"
     python = environment / "bin" / "python"
     began = time.monotonic()
-    if not install(release, environment):
+    if not install(host, release, environment):
         return Row(release=release, install_seconds=time.monotonic() - began)
     installed = time.monotonic()
     version = subprocess.run(
-        [python, "-c", "from importlib.metadata import version; print(version('optuna'))"],
+        [python, "-c", f"from importlib.metadata import version; print(version({host!r}))"],
         check=True,
         capture_output=True,
         text=True,
@@ -67,10 +72,10 @@ def run(release: str) -> Row:
     results = environment / "junit.xml"
     results.unlink(missing_ok=True)
     status = subprocess.run(
-        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}", TESTS], check=False
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}", tests], check=False
     ).returncode
     ended = time.monotonic()
-    passed, not_passed, without = tally(results, TESTS) if results.exists() else (0, 0, [])
+    passed, not_passed, without = tally(results, tests) if results.exists() else (0, 0, [])
     return Row(
         release=release,
         version=version,
@@ -83,11 +88,11 @@ def run(release: str) -> Row:
     )
 
 
-def install(release: str, environment: Path) -> bool:
+def install(host: str, release: str, environment: Path) -> bool:
     """Make the environment, or bring it up to date; what went wrong is printed."""
     if not (environment / "bin" / "python").exists():
         venv.create(environment, with_pip=True, clear=True)
-    wanted = "optuna" if release == "newest" else f"optuna=={release}.*"
+    wanted = host if release == "newest" else f"{host}=={release}.*"
     command: list[str | Path] = [environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check"]
     variables = dict(os.environ)
     if uv := shutil.which("uv"):
@@ -95,14 +100,14 @@ def install(release: str, environment: Path) -> bool:
         # uv does not read pip's settings: tell it of the folder of wheels that pip looks into.
         variables.setdefault("UV_FIND_LINKS", variables.get("PIP_FIND_LINKS", ""))
         variables["VIRTUAL_ENV"] = str(environment.resolve())
-    upgrade = ["--upgrade-package", "optuna"] if uv else ["--upgrade"]
+    upgrade = ["--upgrade-package", host] if uv else ["--upgrade"]
     command += ["install", "--quiet", *upgrade, "-c", "constraints.txt", wanted, "-e", ".[dev]"]
     return subprocess.run(command, env=variables, check=False).returncode == 0
 
 
-def table(rows: list[Row]) -> str:
+def table(host: str, rows: list[Row]) -> str:
     """One line a release."""
-    lines = [f"{'optuna':8} {'installed':10} {'passed':>6} {'failed':>6} {'install':>8} {'tests':>8}"]
+    lines = [f"{host:8} {'installed':10} {'passed':>6} {'failed':>6} {'install':>8} {'tests':>8}"]
     for row in rows:
         lines.append(
             f"{row.release:8} {row.version or 'none':10} {row.passed:6} {row.not_passed:6} "

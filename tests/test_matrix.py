@@ -32,8 +32,8 @@ GOOD = {"version": "5.1.0", "passed": 12, "status": 0}
 )
 def test_every_release_has_to_pass(matrix, monkeypatch, capsys, last, status, verdict) -> None:
     made = {"4.0": GOOD, "4.9": GOOD, "newest": last}
-    monkeypatch.setattr(matrix, "run", lambda release: matrix.Row(release=release, **made[release]))
-    assert matrix.main([]) == status
+    monkeypatch.setattr(matrix, "run", lambda host, release: matrix.Row(release=release, **made[release]))
+    assert matrix.main(["optuna"]) == status
     verdicts = [(line.split()[0], line.split()[-1]) for line in capsys.readouterr().out.splitlines()[2:]]
     assert verdicts == [("4.0", "passed"), ("4.9", "passed"), ("newest", verdict)]
 
@@ -41,4 +41,9 @@ def test_every_release_has_to_pass(matrix, monkeypatch, capsys, last, status, ve
 def test_a_file_without_tests_for_a_release_is_named(matrix) -> None:
     row = matrix.Row(release="4.0", **GOOD, without_tests=("test_later",))
     assert row.good
-    assert matrix.table([row]).endswith("passed (no tests: test_later)")
+    assert matrix.table("optuna", [row]).endswith("passed (no tests: test_later)")
+
+
+def test_a_host_that_is_not_known_is_refused(matrix, capsys) -> None:
+    assert matrix.main(["hydra"]) == 2
+    assert "optuna, ray" in capsys.readouterr().err
