@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from typing import ClassVar
 
 
@@ -107,6 +108,8 @@ class FailureKind(StrEnum):
     """What it was to go on from cannot be read."""
     UNSTARTED = "unstarted"
     """No process of it could be started."""
+    STORE = "store"
+    """Where checkpoints are kept refused it or gave no answer: no trial is at fault."""
 
 
 class TrialFailure(RubberBandError):
@@ -141,6 +144,10 @@ class TrialFailure(RubberBandError):
         self.traceback = traceback
         self.output_tail = tuple(output_tail)
 
+    def __reduce__(self) -> tuple[partial[TrialFailure], tuple[()]]:
+        data = {name: getattr(self, name) for name in ("trial", "rank", "cause", "kind", "traceback", "output_tail")}
+        return (partial(type(self), **data), ())
+
 
 class TrialMisuse(RubberBandError):
     """The training function uses its trial against the contract; the message says how to do it right."""
@@ -172,6 +179,10 @@ class UnusableCheckpoint(RubberBandError):
 
 class DamagedCheckpoint(UnusableCheckpoint):
     """A checkpoint is missing, cut short or altered: nothing can go on from it, whatever the function does."""
+
+
+class StoreFailure(UnusableCheckpoint):
+    """The store that keeps checkpoints refuses, or gives no answer: no checkpoint is at fault, and no trial."""
 
 
 class UnusableLog(RubberBandError):

@@ -7,7 +7,7 @@ from any thread; the engine takes them out one by one, in its own thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -204,6 +204,99 @@ class Provider(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bootstrap:
+    """What a node runs, once it is up, to join whatever starts trials on it; runs as long as the node is held.
+
+    Attributes:
+        argv: program and arguments. The program is this process's Python; a provider of other machines puts theirs in
+            its place.
+        env: variables in addition to the node's own. They may hold a secret: they are shown nowhere, and a provider
+            passes them in no way that others can read.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@runtime_checkable
+class Machines(Protocol):
+    """What a provider offers besides, whose nodes are machines that can run a command.
+
+    The other calls of such a provider may come from several threads.
+    """
+
+    def boot(self, command: Callable[[str, InstanceType], Bootstrap]) -> None:
+        """Have each node that is launched from now on run a command when it is up.
+
+        A node is ``ready`` as without; whoever arranges the command knows what it leads to. A node whose command ends
+        is ``lost``, with the last lines that it said as the reason.
+
+        Args:
+            command: asked once for each node, by its name and type, from any thread.
+        """
+
+
+@runtime_checkable
+class Gatherer(Protocol):
+    """What a launcher offers besides, whose nodes have to join it before it can start anything on them."""
+
+    def gather(self, make: Callable[[Inbox], Provider], inbox: Inbox) -> Provider:
+        """A provider whose nodes are ``ready`` only once they have joined. Starts and contacts nothing.
+
+        Args:
+            make: makes the provider of the nodes themselves, which puts its notices into the inbox that it is given.
+            inbox: where the notices of the provider that is returned go.
+
+        Raises:
+            InvalidInput: these nodes cannot join.
+        """
+
+
+class Depot(Protocol):
+    """Keeps checkpoints where every node reaches them without a shared folder. A value: ranks get a pickled copy.
+
+    Every call blocks, for a bounded time where nothing is heard, and raises `StoreFailure` when the store refuses or
+    gives no answer. A checkpoint is known by the reference that `push` gave it.
+    """
+
+    @property
+    def uri(self) -> str:
+        """What it keeps lies below this address, and nothing else does."""
+
+    def check(self) -> None:
+        """Write, read, list and delete something small. Raises `InvalidInput` when it cannot be used, and why."""
+
+    def push(self, checkpoint: Path, folder: str) -> str:
+        """Keep a copy of a checkpoint, file or folder.
+
+        Args:
+            checkpoint: complete, on this node.
+            folder: where below `uri`.
+
+        Returns:
+            Its reference, which nothing else has or had. Whatever a push that did not return has left behind is
+            among the `references`, and is of no use.
+
+        Raises:
+            UnusableCheckpoint: it holds something that this store cannot keep.
+        """
+
+    def fetch(self, reference: str, path: Path) -> None:
+        """Put a checkpoint's copy at a path that does not exist yet, in a folder that does. Not looked at for damage.
+
+        Raises:
+            DamagedCheckpoint: it is gone.
+            UnusableCheckpoint: the node's disk is full or refuses.
+        """
+
+    def delete(self, reference: str) -> None:
+        """Remove a checkpoint. Idempotent."""
+
+    def references(self) -> Sequence[str]:
+        """What lies in it, complete or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRun:
     """One start of one trial: everything its processes need to know.
 
@@ -216,11 +309,15 @@ class TrialRun:
         to_iteration: where this stage ends; exclusive.
         max_iterations: where the experiment's last stage of the chain ends.
         checkpoint: what to restore from; None on the first start.
-        storage: folder that the trial's checkpoints go into; made by the launcher when missing.
+        storage: folder that the trial's checkpoints go into; made by the launcher when missing. Where there is a
+            depot, a folder of the node takes its place.
         logs: folder for each rank's output; made by the launcher when missing.
         seed: seed of the run.
         checkpoint_every_s: longest time between two checkpoints within a stage.
         env: variables for every rank.
+        depot: what keeps the checkpoints; None where that is `storage` itself.
+        deposited: the depot's reference of what to restore from, in the place of `checkpoint`; empty on the first
+            start, and where there is no depot.
     """
 
     trial: int
@@ -236,6 +333,13 @@ class TrialRun:
     seed: int = 0
     checkpoint_every_s: float = 600.0
     env: Mapping[str, str] | None = None
+    depot: Depot | None = None
+    deposited: str = ""
+
+    @property
+    def restores(self) -> str:
+        """What the log calls the checkpoint to restore from; empty on the first start."""
+        return self.deposited or str(self.checkpoint or "")
 
 
 class TrialHandle(Protocol):

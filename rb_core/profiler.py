@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 import math
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
@@ -20,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from rb_core.check import non_negative, positive, positive_int
-from rb_core.errors import InvalidInput, TrialFailure, UnusableProfile
+from rb_core.errors import InvalidInput, StoreFailure, TrialFailure, UnusableProfile
 from rb_core.measurement import MeasuredProfile, Measurement, complete_configs, summarise
 from rb_core.placement import divides
-from rb_core.ports import Clock, Launcher, Slot
+from rb_core.ports import Clock, Depot, Launcher, Slot
 from rb_core.steadiness import steadiness_warnings
 from rb_core.trial_timer import Progress, Surroundings, Timed, TrialTimer
 
@@ -69,6 +70,7 @@ def profile(
     env: Mapping[str, str] | None = None,
     sync_s: float = SYNC_S,
     longest: int | None = None,
+    depot: Depot | None = None,
 ) -> MeasuredProfile:
     """Measure how the launcher's training function scales.
 
@@ -89,12 +91,14 @@ def profile(
         env: variables for every rank.
         sync_s: length of a barrier, which is not measured here.
         longest: iterations after which the function ends by itself; None for one that goes on as long as it is asked.
+        depot: what the run keeps its checkpoints in, if that is no folder, so that it is measured, too. It is emptied.
 
     Raises:
         InvalidInput: a number is out of its limits, or a size does not fit onto the slots.
         TrialFailure: the function fails on the smallest size.
         UnusableProfile: it hangs, takes too long for the budget, ignores its configuration, or gives no usable score.
         LaunchFailure: no process could be started.
+        StoreFailure: the depot cannot be emptied.
     """
     positive("budget_s", budget_s)
     positive_int("max_iterations", max_iterations)
@@ -110,13 +114,31 @@ def profile(
     places = {size: _places(slots, size) for size in sorted(set(sizes))}
     if not places:
         raise InvalidInput("slots", "must name at least one number of slots per trial to measure")
-    with tempfile.TemporaryDirectory(prefix="rb-profile-", dir=folder) as own:
-        around = Surroundings(folder=Path(own), seed=seed, max_iterations=max_iterations, env=env)
+    with tempfile.TemporaryDirectory(prefix="rb-profile-", dir=folder) as own, _emptied(depot):
+        around = Surroundings(folder=Path(own), seed=seed, max_iterations=max_iterations, env=env, depot=depot)
         timer = TrialTimer(launcher, clock, around, deadline_s=clock.now() + budget_s)
         survey = _Survey(
             clock=clock, timer=timer, configs=configs, places=places, budget_s=budget_s, longest=longest or math.inf
         )
         return survey.conduct(sync_s)
+
+
+@contextmanager
+def _emptied(depot: Depot | None) -> Iterator[None]:
+    """A depot that is empty afterwards; where it cannot be emptied, an error that came before is the one to know of."""
+    try:
+        yield
+    except BaseException:
+        with suppress(StoreFailure):
+            _empty(depot)
+        raise
+    _empty(depot)
+
+
+def _empty(depot: Depot | None) -> None:
+    if depot is not None:
+        for reference in depot.references():
+            depot.delete(reference)
 
 
 @dataclass(frozen=True, slots=True)

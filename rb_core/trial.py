@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from rb_core.errors import TrialMisuse
+from rb_core.errors import LaunchFailure, TrialMisuse
 from rb_core.training import checkpoint, randomness
 from rb_core.training.kept import KeptState
 from rb_core.training.score import real_score
@@ -140,6 +140,7 @@ class Trial:
         peers: Peers,
         device: str = "cpu",
         grouped: bool = False,
+        save_after: Callable[[int], bool] | None = None,
     ) -> None:
         """Called by launchers.
 
@@ -150,7 +151,17 @@ class Trial:
             peers: the line to the other ranks.
             device: where to compute.
             grouped: whether the ranks have a torch process group.
+            save_after: whether to save after that many iterations in total, for hosts that ask for more checkpoints
+                than the run does.
+
+        Raises:
+            LaunchFailure: the launcher has not brought the checkpoint from the run's depot.
         """
+        if run.depot is not None:
+            raise LaunchFailure(
+                f"this launcher keeps checkpoints in folders alone, not in {run.depot.uri}; choose a folder, or "
+                "another launcher"
+            )
         self.number = run.trial
         self.rank = rank
         self.world_size = len(run.slots)
@@ -162,6 +173,7 @@ class Trial:
         self._run = run
         self._peers = peers
         self._grouped = grouped
+        self._save_after = save_after
         self._folder = checkpoint.trial_folder(run.storage, run.trial)
         self._kept: KeptState | None = None
         self._fills_folders = False
@@ -427,6 +439,8 @@ class Trial:
             stop = self.rank == 0 and self.channel.stop_requested()
             last = self._now == self.to_iteration - 1
             due = time.monotonic() - self._saved_at_s >= self._run.checkpoint_every_s
+            if self._save_after is not None and self._now is not None:
+                due = due or self._save_after(self._now + 1)
             self._decided = self._peers.broadcast(f"iteration {self._now}", (stop, stop or last or due))
         stop, save = self._decided
         return stop, save

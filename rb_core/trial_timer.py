@@ -9,7 +9,7 @@ from typing import Any
 
 from rb_core.errors import TrialFailure
 from rb_core.measurement import Measurement
-from rb_core.ports import Clock, Errand, Launcher, Notice, Slot, TrialExit, TrialHandle, TrialNotice, TrialRun
+from rb_core.ports import Clock, Depot, Errand, Launcher, Notice, Slot, TrialExit, TrialHandle, TrialNotice, TrialRun
 from rb_core.training import checkpoint
 from rb_core.trial import ConfigRead, Iterated, Message, Ready, Remark, Reported, Saved
 
@@ -26,12 +26,14 @@ class Surroundings:
         seed: seed of the run.
         max_iterations: what the function is told of the experiment's length.
         env: variables for every rank.
+        depot: keeps the checkpoints in the place of `folder`; all that is in it may be deleted afterwards.
     """
 
     folder: Path
     seed: int
     max_iterations: int
     env: Mapping[str, str] | None
+    depot: Depot | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,7 +71,7 @@ class _Start:
     restore_s: float = 0.0
     iterations_s: list[float] = field(default_factory=list)
     ended_s: float = 0.0
-    saved: Path | None = None
+    saved: str = ""
     saved_bytes: int = 0
     cut: bool = False
 
@@ -165,6 +167,7 @@ class TrialTimer:
                     seed=self._around.seed,
                     checkpoint_every_s=float("inf"),
                     env=self._around.env,
+                    depot=self._around.depot,
                 )
                 running[run.trial] = self._start(number, run, starts[1:])
             while running and (notice := self._inbox.get(self._deadline_s)) is not None:
@@ -201,7 +204,7 @@ class TrialTimer:
                     start.cut = True
                     start.handle.kill()
             case Saved(checkpoint=path, size_bytes=size):
-                start.saved, start.saved_bytes = Path(path), size
+                start.saved, start.saved_bytes = path, size
             case Reported(score=score):
                 self.findings.scores.append(score)
             case ConfigRead(keys=keys):
@@ -229,7 +232,8 @@ class TrialTimer:
                     stage=start.run.stage + 1,
                     from_iteration=done,
                     to_iteration=done + start.later[0],
-                    checkpoint=start.saved,
+                    checkpoint=Path(start.saved) if start.saved and start.run.depot is None else None,
+                    deposited="" if start.run.depot is None else start.saved,
                 )
                 return self._start(start.config, run, start.later[1:])
         checkpoint.delete(checkpoint.trial_folder(self._around.folder, start.run.trial))

@@ -51,7 +51,7 @@ def asked_to_profile(
             raise InvalidInput("--config", f"must be left out, since configurations are drawn from {target}")
         tuning = session.load_tuning(Path(target))
         measuring = Measuring() if isinstance(tuning.profile, ScalingProfile) else tuning.profile
-        request = profile_request(tuning, measuring, session.configs(tuning))
+        request = profile_request(tuning, measuring, session.configs(tuning), session.manager.depots())
     else:
         machine = InstanceType(name="machine", slots=len(devices()), usd_per_hour=0.0)
         request = ProfileRequest(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rb_core.hardware import Cloud, PriceBook
-from rb_core.ports import Clock, Inbox, Launcher, Planner, Provider
+from rb_core.ports import Clock, Depot, Inbox, Launcher, Planner, Provider
 from rb_core.target import Target
 
 
@@ -33,6 +33,17 @@ class LauncherFactory(Protocol):
 
         Raises:
             InvalidInput: an extra is missing; the message names it.
+        """
+
+
+class DepotFactory(Protocol):
+    """Makes what keeps the checkpoints of one run."""
+
+    def __call__(self, *, uri: str) -> Depot:
+        """A depot below an address; it contacts nothing before it is used.
+
+        Raises:
+            InvalidInput: it is no address of such a depot, or an extra is missing; the message names it.
         """
 
 

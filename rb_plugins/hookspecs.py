@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from rb_core.profile import ScalingProfile
     from rb_core.simulate import Estimate
     from rb_core.spec import ExperimentSpec
-    from rb_plugins.factories import LauncherFactory, PlannerFactory, PriceBookFactory, ProviderFactory
+    from rb_plugins.factories import (
+        DepotFactory,
+        LauncherFactory,
+        PlannerFactory,
+        PriceBookFactory,
+        ProviderFactory,
+    )
 
 hookspec = pluggy.HookspecMarker("rubberband")
 
@@ -46,6 +52,12 @@ def rubberband_register_planners() -> Mapping[str, PlannerFactory]:
 @hookspec
 def rubberband_register_price_books() -> Mapping[str, PriceBookFactory]:
     """Price books by the name of their catalogue."""
+    raise NotImplementedError
+
+
+@hookspec
+def rubberband_register_depots() -> Mapping[str, DepotFactory]:
+    """Stores of checkpoints by the scheme of their addresses."""
     raise NotImplementedError
 
 

@@ -21,6 +21,7 @@ from rb_core.state import RunState, TrialPhase, apply, fold
 from rb_plugins.forecast import DEFAULT_SAMPLES
 from rb_plugins.logged import logged
 from rb_plugins.rundir import RunDirectory
+from rb_plugins.storing import scheme_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +33,14 @@ class Best:
         config: its configuration.
         score: its last score.
         iterations: how many it had run when it reported that.
-        checkpoint: its last checkpoint, None when there is none.
+        checkpoint: its last checkpoint: a path, or an address in the store that keeps it; None when there is none.
     """
 
     trial: int
     config: Mapping[str, Any]
     score: float
     iterations: int
-    checkpoint: Path | None
+    checkpoint: Path | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ class Outcome:
             config=trial.config,
             score=trial.score,
             iterations=next(reversed(trial.scores)),
-            checkpoint=None if last is None else Path(last.path),
+            checkpoint=None if last is None else last.path if scheme_of(last.path) else Path(last.path),
         )
 
     @property
@@ -93,8 +94,9 @@ class Outcome:
 
     @property
     def resumable(self) -> bool:
-        """Whether there is work left that nobody is at."""
-        return self.holder is None and self.state.ending is not RunEnding.DONE
+        """Whether there is work left that nobody is at, and that `rb-tune` can go on with: not that of a host's own."""
+        left = self.holder is None and self.state.ending is not RunEnding.DONE
+        return left and self.directory.request.exists()
 
     def table(self) -> dict[str, Any]:
         """The object that `rb-tune run --json` and `rb-tune report --json` print."""

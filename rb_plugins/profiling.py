@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rb_core.clock import pause
+from rb_core.cluster import LEAST_READY_S, READY_PATIENCE
 from rb_core.errors import InvalidInput, LaunchFailure, LeakedNodes
 from rb_core.events import SCHEMA
 from rb_core.hardware import Cloud
 from rb_core.measurement import MeasuredProfile
 from rb_core.placement import divides
-from rb_core.ports import Clock, Inbox, Launcher, NodeNews, NodeNotice, Provider, Slot
+from rb_core.ports import Clock, Depot, Inbox, Launcher, NodeNews, NodeNotice, Provider, Slot
 from rb_core.profiler import profile
 from rb_core.target import Target
 from rb_plugins.config.profile import profile_table
+from rb_plugins.factories import DepotFactory
 from rb_plugins.rundir import make_folder
+from rb_plugins.storing import below, depot_at
 from rb_plugins.tuning import Measuring, Tuning
 
 MOST_CONFIGS = 8
 """Configurations that are offered to the profiler; more tell little about the spread between them."""
+
+PARTING_S = 15.0
+"""Nodes that were measured on must be gone within this time once they are given back."""
+
+_LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +48,8 @@ class ProfileRequest:
         seed: seed of the training.
         max_iterations: iterations of a trial that is never stopped.
         env: variables for every rank.
-        storage: where the checkpoints of the run will be; the system's temporary folder when None.
+        storage: folder that the checkpoints of the run will be in; the system's temporary one when None.
+        depot: what will keep them, where that is no folder; nothing else may be in it.
         longest: iterations after which the function ends by itself; None for one that does not.
     """
 
@@ -51,11 +62,29 @@ class ProfileRequest:
     max_iterations: int = 1
     env: Mapping[str, str] = field(default_factory=dict)
     storage: Path | None = None
+    depot: Depot | None = None
     longest: int | None = None
 
 
-def profile_request(tuning: Tuning, measuring: Measuring, configs: tuple[Mapping[str, Any], ...]) -> ProfileRequest:
-    """What is to be measured before a run, with some of its own configurations."""
+def profile_request(
+    tuning: Tuning,
+    measuring: Measuring,
+    configs: tuple[Mapping[str, Any], ...],
+    depots: Mapping[str, DepotFactory],
+) -> ProfileRequest:
+    """What is to be measured before a run.
+
+    Args:
+        tuning: the run.
+        measuring: on how many slots, and for how long.
+        configs: the run's own; some of them are measured.
+        depots: stores of checkpoints by the scheme of their addresses.
+
+    Raises:
+        InvalidInput: the run names a store that there is not.
+    """
+    kept = tuning.storage
+    storage = below(kept, f"profile-{secrets.token_hex(4)}") if isinstance(kept, str) else kept
     return ProfileRequest(
         target=tuning.target,
         launcher=tuning.launcher,
@@ -65,7 +94,8 @@ def profile_request(tuning: Tuning, measuring: Measuring, configs: tuple[Mapping
         seed=tuning.seed,
         max_iterations=max(sum(stage.iterations for stage in chain) for chain in tuning.experiment.chains),
         env=tuning.env,
-        storage=tuning.storage,
+        storage=tuning.storage if isinstance(tuning.storage, Path) else None,
+        depot=depot_at(storage, depots),
     )
 
 
@@ -113,20 +143,32 @@ def rented(
     try:
         provider.launch(names, node, run=run)
         missing = set(names)
+        limit_s = LEAST_READY_S + READY_PATIENCE * (cloud.launch_s.mean + cloud.init_s.mean)
+        until_s = clock.now() + limit_s
         while missing:
-            notice = inbox.get()
+            notice = inbox.get(until_s)
             if notice is None:
-                raise LaunchFailure(f"{len(missing)} node(s) to profile on never became ready")
+                raise LaunchFailure(
+                    f"{len(missing)} node(s) to profile on were not ready within {limit_s:.0f} s; raise the cloud's "
+                    "launch_s and init_s if they need longer"
+                )
             if isinstance(notice, NodeNotice) and notice.kind == NodeNews.LOST:
                 raise LaunchFailure(f"node {notice.node} was lost while profiling: {notice.reason}")
             if isinstance(notice, NodeNotice) and notice.kind == NodeNews.READY:
                 missing.discard(notice.node)
         yield [slot for name in names for slot in provider.slots(name)]
     finally:
-        provider.release(names)
-        left = provider.owned(run)
-        if left:
+        _give_back(provider, names, clock, run=run)
+
+
+def _give_back(provider: Provider, names: Sequence[str], clock: Clock, *, run: str) -> None:
+    """Give nodes back, and wait for those that take their time. Raises `LeakedNodes`."""
+    provider.release(names)
+    limit_s = clock.now() + PARTING_S
+    while left := provider.owned(run):
+        if clock.now() >= limit_s:
             raise LeakedNodes(left, "give them back by hand")
+        pause(clock, _LOOK_S)
 
 
 def measure(
@@ -164,6 +206,7 @@ def measure(
                 max_iterations=request.max_iterations,
                 env=request.env,
                 longest=request.longest,
+                depot=request.depot,
             )
         except InvalidInput as error:
             raise (error.under("profile") if error.key == "slots" else error) from None

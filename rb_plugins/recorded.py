@@ -19,6 +19,7 @@ from rb_plugins.config.shape import shaped
 from rb_plugins.config.source import naming, read_table
 from rb_plugins.forecast import DEFAULT_PLANNER
 from rb_plugins.rundir import RunDirectory
+from rb_plugins.storing import place
 from rb_plugins.tuning import DEFAULT_CHECKPOINT_EVERY_S, AtDeadline, Mode, Tuning
 
 
@@ -115,7 +116,7 @@ class Recorded:
         space: the search space in words, to tell whether it has changed.
         configs: one for each trial, in plain JSON values.
         launcher: name of the launcher.
-        storage: folder of the checkpoints.
+        storage: folder of the checkpoints, or the address of a store.
         checkpoint_every_s: longest time between two checkpoints within a stage.
         max_usd: hard limit of the bill.
         on_deadline: what happens when the deadline has come.
@@ -147,14 +148,13 @@ class Recorded:
         planner: str = DEFAULT_PLANNER,
     ) -> Recorded:
         """What there is to record of a run that `planner` planned."""
-        storage = directory.checkpoints if tuning.storage is None else tuning.storage.absolute() / directory.run
         return cls(
             train=train_record(tuning),
             function=FunctionRecord.of(tuning.target if tuning.again is None else tuning.again),
             space=space_words(tuning.space),
             configs=tuple(plain(config) for config in configs),
             launcher=tuning.launcher,
-            storage=str(storage),
+            storage=place(tuning.storage, directory),
             checkpoint_every_s=tuning.checkpoint_every_s,
             max_usd=tuning.max_usd,
             on_deadline=tuning.on_deadline,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rb_core.engine.request import OnDeadline, RunRequest
 from rb_core.plan import AllocationPlan, Problem
+from rb_core.ports import Depot
 from rb_plugins.config.problem import problem_table
 from rb_plugins.recorded import Recorded
 from rb_plugins.rundir import RunDirectory
@@ -17,7 +18,9 @@ PATIENCE = 10.0
 """A trial that says nothing for a minute and so many times the longest step that is expected of it hangs."""
 
 
-def run_request(directory: RunDirectory, recorded: Recorded, problem: Problem, plan: AllocationPlan) -> RunRequest:
+def run_request(
+    directory: RunDirectory, recorded: Recorded, problem: Problem, plan: AllocationPlan, depot: Depot | None = None
+) -> RunRequest:
     """The request for a run.
 
     Args:
@@ -25,13 +28,14 @@ def run_request(directory: RunDirectory, recorded: Recorded, problem: Problem, p
         recorded: how it was asked for.
         problem: what holds now, with its deadline in seconds.
         plan: the plan that it begins, or began, with.
+        depot: what keeps its checkpoints, where `recorded` names the address of one.
     """
     return RunRequest(
         run=directory.run,
         problem=problem,
         plan=plan,
         configs=recorded.configs,
-        storage=Path(recorded.storage),
+        storage=Path(recorded.storage) if depot is None else directory.checkpoints,
         logs=directory.logs,
         metric=recorded.train.metric,
         mode=recorded.train.mode,
@@ -45,6 +49,7 @@ def run_request(directory: RunDirectory, recorded: Recorded, problem: Problem, p
         max_usd=recorded.max_usd,
         on_deadline=OnDeadline(recorded.on_deadline),
         replan=recorded.replan,
+        depot=depot,
     )
 
 

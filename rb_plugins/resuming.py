@@ -1,9 +1,9 @@
-"""Whether and how a run can go on: everything is looked at, and nothing is touched."""
+"""Whether and how a run can go on: everything is looked at, and nothing is touched but the store, if there is one."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,19 @@ from rb_core.events import Event, RunEnded, RunEnding
 from rb_core.lease import check_free
 from rb_core.ledger import cost_usd
 from rb_core.plan import AllocationPlan, Problem
-from rb_core.ports import Clock
+from rb_core.ports import Clock, Depot
 from rb_core.report import duration, money
 from rb_core.spec import ExperimentSpec
 from rb_core.state import RunState
 from rb_core.target import KEY, Target
 from rb_plugins.config.plan import load_plan
 from rb_plugins.config.problem import load_problem
+from rb_plugins.factories import DepotFactory
 from rb_plugins.logged import logged, no_books
 from rb_plugins.recorded import Recorded, read_recorded, space_words, train_record
 from rb_plugins.requested import run_request
 from rb_plugins.rundir import RunDirectory
+from rb_plugins.storing import depot_at
 from rb_plugins.terms import Terms
 from rb_plugins.tuning import Tuning
 
@@ -64,6 +66,7 @@ def resumable(
     *,
     train: Callable[..., Any] | str | None = None,
     reread: Callable[[Path], Tuning],
+    depots: Mapping[str, DepotFactory],
 ) -> Resumable:
     """Look at a run that is to go on.
 
@@ -73,6 +76,7 @@ def resumable(
         terms: what changes.
         train: the training function, or where it is; None for where it was.
         reread: reads an experiment file.
+        depots: stores of checkpoints by the scheme of their addresses; that of the run is tried out.
 
     Raises:
         InvalidInput: it cannot go on, and why.
@@ -83,9 +87,12 @@ def resumable(
     except UnusableLog as error:
         raise InvalidInput("RUN", f"{error} (`rb-tune stop {directory.run}`)") from None
     recorded = read_recorded(directory)
+    depot = depot_at(recorded.storage, depots)
+    if depot is not None:
+        depot.check()
     try:
         history = read_log(directory.events).events if directory.began else ()
-        before = _at_the_end(history, directory, clock) if history else _at_the_start(directory, recorded)
+        before = _at_the_end(history, directory, clock) if history else _at_the_start(directory, recorded, depot)
     except UnusableLog as error:
         raise InvalidInput("RUN", str(error)) from None
     _check_own(recorded, before, directory)
@@ -111,7 +118,7 @@ def resumable(
         plan=before.plan,
         target=target,
         launcher=recorded.launcher,
-        request=run_request(directory, recorded, problem, before.plan),
+        request=run_request(directory, recorded, problem, before.plan, depot),
         spent_usd=spent_usd,
     )
 
@@ -146,13 +153,13 @@ def _at_the_end(history: tuple[Event, ...], directory: RunDirectory, clock: Cloc
     return _Before(first=told.first, plan=told.plan, problem=told.problem, state=before.state, t_s=before.t_s)
 
 
-def _at_the_start(directory: RunDirectory, recorded: Recorded) -> _Before:
+def _at_the_start(directory: RunDirectory, recorded: Recorded, depot: Depot | None) -> _Before:
     """What a run that was ended before its first event was to begin with."""
     storage = Path(recorded.storage)
-    if storage.is_dir() and any(storage.iterdir()):
+    if depot.references() if depot is not None else storage.is_dir() and any(storage.iterdir()):
         raise UnusableLog(
-            f"event log {directory.events} is empty or gone, and yet {storage} holds checkpoints of the run; restore "
-            "the log as rb-tune wrote it, or start a new run"
+            f"event log {directory.events} is empty or gone, and yet {recorded.storage} holds checkpoints of the run; "
+            "restore the log as rb-tune wrote it, or start a new run"
         )
     problem = load_problem(directory.path / "problem.json", price_books=no_books)
     plan = load_plan(directory.path / "plan.json", problem).plan

@@ -27,6 +27,7 @@ STOPPING = "stopping: trials save and everything is given back; once more, and t
 @click.argument("experiment", type=FILE, required=False)
 @click.option("--resume", metavar="RUN", default=None, help="Go on with a run, by its id or path, instead.")
 @click.option("--planner", default=None, help="Name of the planner; `rb-tune plugins` lists them.")
+@click.option("--launcher", default=None, help="What starts trials, such as ddp or ray; the file's by default.")
 @click.option("--deadline", default=None, help="Such as 90s, 45m or 2h since the run began; the objective from now on.")
 @click.option("--budget", type=float, default=None, help="In usd, for the whole run; the objective from now on.")
 @click.option("--max-usd", type=float, default=None, help="Hard limit of the bill; takes the recorded one's place.")
@@ -41,6 +42,7 @@ def run(
     experiment: Path | None,
     resume: str | None,
     planner: str | None,
+    launcher: str | None,
     deadline: str | None,
     budget: float | None,
     max_usd: float | None,
@@ -54,7 +56,7 @@ def run(
 
     if (experiment is None) == (resume is None):
         raise InvalidInput("EXPERIMENT", "is required, or --resume RUN in its place; not both")
-    options = Options(deadline=deadline, budget_usd=budget, max_usd=max_usd, on_deadline=on_deadline)
+    options = Options(deadline=deadline, budget_usd=budget, max_usd=max_usd, on_deadline=on_deadline, launcher=launcher)
     if experiment is not None:
         _begin(experiment, options, planner=planner, yes=yes, as_json=as_json)
     elif planner is not None:
@@ -96,9 +98,23 @@ def stop(run_: str | None, timeout: str, as_json: bool) -> None:
 
 @command
 @click.argument("run_", metavar="[RUN]", required=False)
-def report(run_: str | None, as_json: bool) -> None:
+@click.option(
+    "--fetch",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    default=None,
+    help="Also copy the best trial's last checkpoint into FOLDER.",
+)
+def report(run_: str | None, fetch: Path | None, as_json: bool) -> None:
     """Report on RUN (an id or a path; the latest one by default) from its log."""
-    _show_outcome(open_session().report(run_), as_json)
+    from rb_plugins import show
+
+    session = open_session()
+    outcome = session.report(run_)
+    fetched = None if fetch is None else session.fetch(outcome, fetch)
+    _show_outcome(outcome, as_json)
+    if fetched is not None:
+        show.note(f"the best checkpoint is in {fetched}")
 
 
 def profiling(target: Target, measuring: Measuring, cloud: Cloud) -> str:
@@ -201,7 +217,7 @@ def _show_outcome(outcome: Outcome, as_json: bool) -> None:
     show.line(f"run {outcome.state.run}: {outcome.ending}" + (f" ({reason})" if reason else ""))
     if outcome.holder is not None:
         show.line(f"{outcome.holder} is at work on it; `rb-tune stop {outcome.state.run}` ends it")
-    elif outcome.ending == "failed":
+    elif outcome.ending == "failed" and outcome.resumable:
         show.line(f"once its cause is out of the way: rb-tune run --resume {outcome.state.run}")
     elif outcome.resumable:
         show.line(_how_to_go_on(outcome.state.run))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rb_core.clock import SystemClock
-from rb_core.errors import BudgetExceeded, NoFeasiblePlan
+from rb_core.errors import BudgetExceeded, InvalidInput, NoFeasiblePlan
 from rb_core.expectation import ExpectedModel
 from rb_core.hardware import Cloud, PriceBook
 from rb_core.journal import Observer
@@ -19,7 +19,7 @@ from rb_core.measurement import MeasuredProfile
 from rb_core.plan import AllocationPlan, Objective, Policies, Problem
 from rb_core.planners.candidate import Candidate
 from rb_core.planners.exact import front
-from rb_core.ports import Clock, Inbox, Launcher, Provider
+from rb_core.ports import Clock, Gatherer, Inbox, Launcher, Provider
 from rb_core.profile import ScalingProfile
 from rb_core.report import Figures
 from rb_core.simulate import Estimate, simulate
@@ -31,6 +31,8 @@ from rb_plugins.config.problem import load_problem, problem_table
 from rb_plugins.config.tuning import load_tuning
 from rb_plugins.driving import drive
 from rb_plugins.explained import Explained, explained
+from rb_plugins.factories import ProviderFactory
+from rb_plugins.fetching import fetch
 from rb_plugins.forecast import DEFAULT_PLANNER, DEFAULT_SAMPLES, Forecast, forecast
 from rb_plugins.interrupts import interruptible
 from rb_plugins.manager import Manager, make_manager
@@ -42,6 +44,7 @@ from rb_plugins.requested import run_request
 from rb_plugins.resuming import Resumable, resumable
 from rb_plugins.rundir import RunDirectory, home
 from rb_plugins.stopping import stop
+from rb_plugins.storing import depot_at, storage_of
 from rb_plugins.terms import Terms
 from rb_plugins.tuning import (
     DEFAULT_CHECKPOINT_EVERY_S,
@@ -102,7 +105,7 @@ class Session:
         planner: str = DEFAULT_PLANNER,
         profile: ScalingProfile | Measuring | None = None,
         launcher: str = DEFAULT_LAUNCHER,
-        storage: Path | None = None,
+        storage: Path | str | None = None,
         checkpoint_every_s: float = DEFAULT_CHECKPOINT_EVERY_S,
         max_usd: float | None = None,
         on_deadline: AtDeadline = "finish",
@@ -128,8 +131,10 @@ class Session:
             sampling: how configurations are drawn: ``random`` or ``sobol``.
             planner: who plans.
             profile: a profile that is known, or how to measure one; measured as `Measuring` has it when None.
-            launcher: ``ddp``, or ``process`` for functions that do not use torch's data parallelism.
-            storage: folder of the checkpoints; one in the run's directory when None.
+            launcher: ``ddp``, or ``process`` for functions that do not use torch's data parallelism; ``ray`` for the
+                nodes of a Ray cluster.
+            storage: folder of the checkpoints, or the address of a store, such as ``s3://bucket/prefix``; a folder in
+                the run's directory when None.
             checkpoint_every_s: longest time between two checkpoints within a stage.
             max_usd: hard limit of the bill.
             on_deadline: ``finish`` or ``stop``, what happens when the deadline has come and work is left.
@@ -156,7 +161,7 @@ class Session:
             sampling=sampling,
             profile=Measuring() if profile is None else profile,
             launcher=launcher,
-            storage=storage,
+            storage=None if storage is None else storage_of(storage, Path()),
             checkpoint_every_s=checkpoint_every_s,
             max_usd=max_usd,
             on_deadline=on_deadline,
@@ -209,13 +214,15 @@ class Session:
             return self.go_on(going, launcher, observers=observers, progress=progress)
 
     def resumable(self, reference: str, terms: Terms, *, train: Callable[..., Any] | str | None = None) -> Resumable:
-        """Whether and how a run can go on; see `rb_plugins.resuming.resumable`. Touches nothing.
+        """Whether and how a run can go on; see `rb_plugins.resuming.resumable`. Touches nothing but its store, if any.
 
         Raises:
             InvalidInput: it cannot, and why.
         """
         directory = RunDirectory.find(self.directory, reference)
-        return resumable(directory, self.clock, terms, train=train, reread=self.load_tuning)
+        return resumable(
+            directory, self.clock, terms, train=train, reread=self.load_tuning, depots=self.manager.depots()
+        )
 
     def stop(self, reference: str | None = None, *, timeout_s: float = STOPPING_S) -> Holder | None:
         """End a run that another process is at work on; see `rb_plugins.stopping.stop`.
@@ -238,11 +245,25 @@ class Session:
         factory = self.manager.launchers().choose(name, key="run.launcher")
         return factory(target=target, clock=self.clock)
 
-    def provider(self, cloud: Cloud, inbox: Inbox) -> Provider:
-        """The provider that a cloud names, after it has looked at it. Raises `InvalidInput`."""
+    def provider(self, cloud: Cloud, inbox: Inbox, launcher: Launcher | None = None) -> Provider:
+        """The provider that a cloud names, after it has looked at it.
+
+        Args:
+            cloud: the cloud.
+            inbox: where notices go.
+            launcher: what the nodes are for; it gathers them, where it is a `Gatherer`.
+
+        Raises:
+            InvalidInput: there is no such provider, or it cannot serve this cloud or this launcher.
+        """
         factory = self.manager.providers().choose(cloud.provider, key="cloud.provider")
-        provider = factory(cloud=cloud, clock=self.clock, inbox=inbox)
-        provider.check(cloud)
+        make = partial(_made, factory, cloud, self.clock)
+        provider = launcher.gather(make, inbox) if isinstance(launcher, Gatherer) else make(inbox)
+        try:
+            provider.check(cloud)
+        except BaseException:
+            provider.close()
+            raise
         return provider
 
     def check(self, tuning: Tuning, *, planner: str = DEFAULT_PLANNER) -> None:
@@ -254,9 +275,12 @@ class Session:
         """
         RunDirectory.check_home(self.directory)
         self.manager.planners().choose(planner, key="planner")
-        self.manager.launchers().choose(tuning.launcher, key="run.launcher")
-        self.provider(tuning.cloud, self.clock.inbox()).close()
+        launcher = self.launcher(tuning.launcher, tuning.target)
+        self.provider(tuning.cloud, self.clock.inbox(), launcher).close()
         self.configs(tuning)
+        depot = depot_at(tuning.storage, self.manager.depots())
+        if depot is not None:
+            depot.check()
 
     def profile(self, tuning: Tuning, launcher: Launcher) -> MeasuredProfile | ScalingProfile:
         """The profile that the run names, that a plugin knows, or that is measured now.
@@ -273,7 +297,8 @@ class Session:
         known = self.manager.profile(tuning.experiment, tuning.cloud.instance_types[0])
         if known is not None:
             return known
-        return self.measure(profile_request(tuning, tuning.profile, self.configs(tuning)), launcher)
+        depots = self.manager.depots()
+        return self.measure(profile_request(tuning, tuning.profile, self.configs(tuning), depots), launcher)
 
     def measure(self, request: ProfileRequest, launcher: Launcher) -> MeasuredProfile:
         """Measure how a training function scales.
@@ -288,7 +313,7 @@ class Session:
             UnusableProfile: no usable profile came of it.
             LaunchFailure: a node or a process could not be had.
         """
-        return measure(request, launcher, self.clock, partial(self.provider, request.cloud))
+        return measure(request, launcher, self.clock, partial(self.provider, request.cloud, launcher=launcher))
 
     def configs(self, tuning: Tuning) -> tuple[dict[str, Any], ...]:
         """One configuration for each trial of the run; equal seeds give equal ones."""
@@ -402,14 +427,15 @@ class Session:
             RubberBandError: as `rb_core.engine.Engine.run`.
         """
         recorded = Recorded.of(tuning, self.configs(tuning), directory, planner=planned.planner)
-        request = run_request(directory, recorded, planned.problem, planned.plan)
+        depot = depot_at(recorded.storage, self.manager.depots())
+        request = run_request(directory, recorded, planned.problem, planned.plan, depot)
         return drive(
             request,
             launcher,
             directory=directory,
             clock=self.clock,
             manager=self.manager,
-            rent=partial(self.provider, tuning.cloud),
+            rent=partial(self.provider, tuning.cloud, launcher=launcher),
             observers=observers,
             progress=Progress(planned.problem, planned.plan, planned.estimate, self.clock) if progress else None,
         )
@@ -434,7 +460,7 @@ class Session:
             directory=going.directory,
             clock=self.clock,
             manager=self.manager,
-            rent=partial(self.provider, going.request.problem.cloud),
+            rent=partial(self.provider, going.request.problem.cloud, launcher=launcher),
             observers=observers,
             progress=self._progress(going) if progress else None,
             history=going.history,
@@ -445,5 +471,21 @@ class Session:
         directory = RunDirectory.find(self.directory, reference)
         return read_outcome(directory, living_holder(directory.lease, self.clock))
 
+    def fetch(self, outcome: Outcome, folder: Path) -> Path:
+        """Copy the best trial's last checkpoint from where the run keeps it into a folder, and tell its path there.
+
+        Raises:
+            InvalidInput: there is none, or the folder cannot be used.
+            UnusableCheckpoint: it is missing or damaged, or its store cannot be read.
+        """
+        best = outcome.best
+        if best is None or best.checkpoint is None:
+            raise InvalidInput("RUN", f"run {outcome.state.run} has no checkpoint")
+        return fetch(best.checkpoint, folder, self.manager.depots())
+
     def _progress(self, going: Resumable) -> Progress:
         return Progress(going.first, going.plan, self.simulate(going.first, going.plan), self.clock, going.history)
+
+
+def _made(factory: ProviderFactory, cloud: Cloud, clock: Clock, inbox: Inbox) -> Provider:
+    return factory(cloud=cloud, clock=clock, inbox=inbox)

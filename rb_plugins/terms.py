@@ -66,15 +66,19 @@ class Options:
         budget_usd: as in `Terms`.
         max_usd: as in `Terms`.
         on_deadline: as in `Terms`.
+        launcher: what starts trials, of a run that begins.
     """
 
     deadline: str | None = None
     budget_usd: float | None = None
     max_usd: float | None = None
     on_deadline: AtDeadline | None = None
+    launcher: str | None = None
 
     def terms(self) -> Terms:
         """For a run that goes on. Raises `InvalidInput` under the option's name."""
+        if self.launcher is not None:
+            raise InvalidInput("--launcher", "must be left out with --resume: a run goes on with the one that it has")
         if self.deadline is not None and factor(self.deadline) is not None:
             raise InvalidInput(
                 "--deadline",
@@ -106,6 +110,7 @@ class Options:
                 objective=objective,
                 max_usd=tuning.max_usd if self.max_usd is None else self.max_usd,
                 on_deadline=tuning.on_deadline if self.on_deadline is None else self.on_deadline,
+                launcher=tuning.launcher if self.launcher is None else self.launcher,
             )
 
 

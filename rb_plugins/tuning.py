@@ -71,7 +71,7 @@ class Tuning:
         sampling: how configurations are drawn from the space.
         profile: a profile that is known, or how to measure one.
         launcher: name of the launcher.
-        storage: folder of the checkpoints; None for one in the run directory.
+        storage: folder of the checkpoints, or the address of a store; None for a folder in the run directory.
         checkpoint_every_s: longest time between two checkpoints within a stage.
         max_usd: hard limit of the bill, checked before each launch.
         on_deadline: what happens when the deadline has come: ``finish`` or ``stop``.
@@ -94,7 +94,7 @@ class Tuning:
     sampling: Method = "random"
     profile: ScalingProfile | Measuring = field(default_factory=Measuring)
     launcher: str = DEFAULT_LAUNCHER
-    storage: Path | None = None
+    storage: Path | str | None = None
     checkpoint_every_s: float = DEFAULT_CHECKPOINT_EVERY_S
     max_usd: float | None = None
     on_deadline: AtDeadline = "finish"

@@ -15,11 +15,13 @@ LAYERS = (
     "errors check spec hardware profile plan events plainjson",
     # 1, logic: from value to value; randomness is passed in
     "bracket rounds placement dag billing draws occupancy simulate moments expectation planners explain standing "
-    "promise sizing space ernest learning measurement steadiness training.sharding",
+    "promise sizing space ernest learning measurement steadiness observed resplit widening "
+    "training.sharding",
     # 2, ports: what the engine and the user's function see of each other and of the world
     "ports clock trial target training",
     # 3, doing: what remembers and decides
-    "eventlog lease journal state ledger budget cluster engine trial_timer profiler report breakdown shares testing",
+    "eventlog lease journal state ledger budget cluster holdings engine trial_timer profiler report breakdown shares "
+    "testing",
     # 4, edges: what touches processes, networks and SDKs, and what is simulated in their place
     "launchers providers sim",
 )

@@ -85,6 +85,9 @@ class RubberBandExecutor:
             ``"finish"`` the rest as cheaply as possible when the deadline has come, or ``"stop"``.
         seed:
             Seed of planning and profiling.
+        checkpoints:
+            Folder of the checkpoints, which all nodes share, or the address of a store, such as
+            ``"s3://bucket/prefix"``. Each run's own directory when :obj:`None`. A killed round goes on with the same.
         session:
             Plugins, clock and folder of runs.
 
@@ -113,6 +116,7 @@ class RubberBandExecutor:
         max_usd: float | None = None,
         on_deadline: str = "finish",
         seed: int = 0,
+        checkpoints: Path | str | None = None,
         session: Session | None = None,
     ) -> None:
         self._study = study
@@ -134,6 +138,7 @@ class RubberBandExecutor:
             max_usd=max_usd,
             on_deadline=on_deadline,
             seed=seed,
+            checkpoints=checkpoints,
         )
         self._session = session
         self._launched: Launched | None = None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Self
 
 from optuna.study import Study
 
 from rb_core.engine.request import OnDeadline, RunRequest
-from rb_core.errors import NoFeasiblePlan, UnusableLog
+from rb_core.errors import InvalidInput, NoFeasiblePlan, UnusableLog
 from rb_core.events import Event
 from rb_core.plan import AllocationPlan, Policies, Problem
 from rb_core.planners.wide import wide
@@ -32,6 +33,7 @@ from rb_plugins.forecast import DEFAULT_PLANNER, Forecast
 from rb_plugins.requested import PATIENCE, environment
 from rb_plugins.rundir import RunDirectory
 from rb_plugins.session import Session
+from rb_plugins.storing import depot_at, place
 from rb_plugins.tuning import DEFAULT_POLICIES
 
 GRACE_S = 1.0
@@ -70,8 +72,9 @@ class Launched:
                 "The objective uses a study that is kept in memory: in its own process it sees a copy that learns "
                 "nothing of other trials. Use a storage, or `trial.study`."
             )
-        session.provider(self._cloud, session.clock.inbox()).close()
         self._inner = session.launcher(terms.launcher, self._target)
+        session.provider(self._cloud, session.clock.inbox(), self._inner).close()
+        self._check_store()
         self._probed: Probed | None = None
         self._began_s = 0.0
         self._under_way: RunDirectory | None = None
@@ -204,12 +207,14 @@ class Launched:
         self, directory: RunDirectory, problem: Problem, plan: AllocationPlan, *, measured: bool, replan: bool
     ) -> RunRequest:
         terms = self._terms
+        kept = place(terms.checkpoints, directory)
+        depot = depot_at(kept, self._session.manager.depots())
         return RunRequest(
             run=directory.run,
             problem=problem,
             plan=plan,
             configs=({},) * problem.experiment.trials,
-            storage=directory.checkpoints,
+            storage=Path(kept) if depot is None else directory.checkpoints,
             logs=directory.logs,
             metric="value",
             mode=mode_of(self._study),
@@ -223,6 +228,7 @@ class Launched:
             replan=measured and replan and terms.planner == DEFAULT_PLANNER,
             hopeless_after=None,
             grace_s=GRACE_S,
+            depot=depot,
         )
 
     def _drive(
@@ -255,12 +261,21 @@ class Launched:
             directory=directory,
             clock=session.clock,
             manager=session.manager,
-            rent=partial(session.provider, request.problem.cloud),
+            rent=partial(session.provider, request.problem.cloud, launcher=self._inner),
             observers=[shares, Watch(launcher)],
             history=history,
         )
         self._conclude()
         return outcome.bill.cost_usd
+
+    def _check_store(self) -> None:
+        """Raise ValueError where the checkpoints go into a store that cannot be used."""
+        try:
+            depot = depot_at(self._terms.checkpoints, self._session.manager.depots())
+            if depot is not None:
+                depot.check()
+        except InvalidInput as error:
+            raise ValueError(f"`checkpoints`: {error.problem}.") from None
 
     def _conclude(self) -> None:
         if self._under_way is not None:

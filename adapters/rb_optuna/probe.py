@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from optuna.study import Study
 
@@ -22,6 +24,7 @@ from rb_optuna.messages import Finished
 from rb_optuna.terms import Terms
 from rb_plugins.profiling import MOST_CONFIGS, ProfileRequest, measure
 from rb_plugins.session import Session
+from rb_plugins.storing import below, depot_at
 from rb_plugins.tuning import Measuring
 
 _logger = logging.getLogger("optuna.rubberband")
@@ -91,6 +94,8 @@ def _measured(
     scratch = _compat.scratch_study(study, terms.seed)
     wishes = Wishes(search_space=terms.search_space)
     desk = _ProbeDesk(scratch, wishes, Heartbeat(scratch), _compat.ProgressBar(False))
+    kept = terms.checkpoints
+    storage = below(kept, f"profile-{secrets.token_hex(4)}") if isinstance(kept, str) else kept
     request = ProfileRequest(
         target=target,
         launcher=terms.launcher,
@@ -100,10 +105,12 @@ def _measured(
         seed=terms.seed,
         max_iterations=terms.rounds.R,
         longest=terms.rounds.R,
+        storage=storage if isinstance(storage, Path) else None,
+        depot=depot_at(storage, session.manager.depots()),
     )
     try:
         with HoldingLauncher(inner, desk, session.clock, holds=False) as launcher:
-            measured = measure(request, launcher, session.clock, partial(session.provider, cloud))
+            measured = measure(request, launcher, session.clock, partial(session.provider, cloud, launcher=inner))
     except RubberBandError as error:
         raise ValueError(
             f"The objective could not be profiled, and without a profile nothing can be planned: {error}. Give a "

@@ -18,6 +18,7 @@ from rb_core.check import positive
 from rb_core.errors import InvalidInput
 from rb_core.hardware import Billing, Cloud, InstanceType, Latency
 from rb_core.plan import Objective
+from rb_core.planners.objective import NO_LIMIT
 from rb_core.profile import ScalingProfile
 from rb_core.providers.machine import devices
 from rb_core.rounds import Rounds
@@ -28,13 +29,11 @@ from rb_optuna.pruner import RubberBandPruner
 from rb_optuna.sampler import RubberBandSampler
 from rb_plugins.config.durations import factor, seconds
 from rb_plugins.config.profile import read_profile
+from rb_plugins.storing import storage_of
 from rb_plugins.tuning import ON_DEADLINE, AtDeadline, Measuring
 
 INLINE = "inline"
 """The launcher that runs objectives in the executor's own process."""
-
-NO_LIMIT = 1e15
-"""Seconds or dollars that no plan reaches: a limit that leaves only the other one to be made small."""
 
 UNMEASURED = ScalingProfile(iteration_s={1: Latency(mean=1.0)})
 """Stands for the profile where nothing is planned, and nobody looks at one."""
@@ -61,6 +60,7 @@ class Terms:
         on_deadline: what happens when the deadline has come.
         seed: of planning and training.
         name: of the runs.
+        checkpoints: folder of the checkpoints, or the address of a store; None for each run's own directory.
     """
 
     rounds: Rounds
@@ -77,6 +77,7 @@ class Terms:
     on_deadline: AtDeadline
     seed: int
     name: str
+    checkpoints: Path | str | None = None
 
     @property
     def planned(self) -> bool:
@@ -145,6 +146,7 @@ def read_terms(
     max_usd: float | None,
     on_deadline: str,
     seed: int,
+    checkpoints: Path | str | None = None,
 ) -> Terms:
     """Check what an executor is asked for. Asks nothing of the study but what it is.
 
@@ -187,6 +189,8 @@ def read_terms(
             "The inline launcher has one slot, so there is nothing to plan: leave out `deadline`, `budget_usd` and "
             "`cloud`, or use another launcher."
         )
+    if launcher == INLINE and checkpoints is not None:
+        raise ValueError("The inline launcher keeps no checkpoints: leave out `checkpoints`, or use another launcher.")
     return Terms(
         rounds=_rounds(min_resource, max_resource, reduction_factor, hyperband=hyperband),
         deadline_s=limit_s,
@@ -202,6 +206,7 @@ def read_terms(
         on_deadline="stop" if on_deadline == "stop" else "finish",
         seed=seed,
         name=study.study_name,
+        checkpoints=None if checkpoints is None else storage_of(checkpoints, Path.cwd()),
     )
 
 

@@ -14,7 +14,7 @@ from rb_core.cluster import Cluster, HeldNode
 from rb_core.engine.failures import Failures
 from rb_core.engine.places import Place, Places
 from rb_core.engine.running import RunningTrial, Setting, remove
-from rb_core.errors import FailureKind, LaunchFailure, TrialFailure
+from rb_core.errors import FailureKind, LaunchFailure, StoreFailure, TrialFailure
 from rb_core.events import (
     CheckpointLost,
     StageEnded,
@@ -265,8 +265,10 @@ class ChainRun:
         elif running.interrupted:
             self._interrupted(trial, running.interrupted, running.iteration_s)
             self._queue.appendleft(trial)
-        elif problem.kind is FailureKind.CHECKPOINT and running.run.checkpoint is not None:
+        elif problem.kind is FailureKind.CHECKPOINT and running.run.restores:
             self._drop_checkpoint(running, problem)
+        elif problem.kind is FailureKind.STORE:
+            self._unstored(trial, problem, running.iteration_s)
         elif problem.kind is FailureKind.DIED:
             self._interrupted(trial, problem.cause, running.iteration_s)
             clock = self._setting.clock
@@ -425,12 +427,14 @@ class ChainRun:
             from_iteration=checkpoint.iterations if checkpoint else 0,
             to_iteration=self._ends[stage],
             max_iterations=self._ends[-1],
-            checkpoint=Path(checkpoint.path) if checkpoint else None,
+            checkpoint=Path(checkpoint.path) if checkpoint and request.depot is None else None,
             storage=request.storage,
             logs=request.logs / f"trial-{trial:04d}",
             seed=request.seed,
             checkpoint_every_s=request.checkpoint_every_s,
             env=request.env,
+            depot=request.depot,
+            deposited=checkpoint.path if checkpoint and request.depot is not None else "",
         )
 
     def _completed(self, running: RunningTrial) -> None:
@@ -455,11 +459,20 @@ class ChainRun:
 
     def _drop_checkpoint(self, running: RunningTrial, problem: TrialFailure) -> None:
         journal, trial = self._setting.journal, running.run.trial
-        journal.write(CheckpointLost, trial=trial, checkpoint=str(running.run.checkpoint), cause=problem.cause)
+        journal.write(CheckpointLost, trial=trial, checkpoint=running.run.restores, cause=problem.cause)
         last = journal.state.trials[trial].last_checkpoint
         again = f"iteration {last.iterations}" if last else "its first iteration"
         journal.warn(f"a checkpoint of trial {trial} cannot be read; it goes on from {again}: {problem.cause}")
         self._interrupted(trial, problem.cause)
+        self._queue.appendleft(trial)
+
+    def _unstored(self, trial: int, problem: TrialFailure, iteration_s: float | None) -> None:
+        """Go on with the trial while it has attempts left; else the run ends, since the other trials fare alike."""
+        self._interrupted(trial, problem.cause, iteration_s)
+        if self._attempts[trial] >= self._setting.request.retries:
+            raise StoreFailure(f"trial {trial} cannot go on without its checkpoints: {problem.cause}")
+        self._attempts[trial] += 1
+        self._setting.journal.warn(f"trial {trial} is started again: {problem.cause}")
         self._queue.appendleft(trial)
 
     def _excuse(self, node: HeldNode) -> None:

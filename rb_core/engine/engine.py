@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rb_core.bracket import Bracket, Promote
 from rb_core.dag import ExecutionDAG
 from rb_core.engine.loop import Loop, TimeUp, numbered
+from rb_core.engine.removal import Removal
 from rb_core.engine.request import RunRequest
 from rb_core.engine.resumption import resumption
 from rb_core.engine.retention import superseded
 from rb_core.engine.running import OnMessage, Remove, Setting, erase, remove
-from rb_core.errors import RunInterrupted
+from rb_core.errors import RunInterrupted, StoreFailure
 from rb_core.eventlog import Log
 from rb_core.events import CheckpointDeleted, Event, RunEnded, RunEnding, RunResumed, RunStarted, TrialCreated
 from rb_core.journal import Journal, Observer
@@ -56,7 +57,7 @@ class Engine:
             observers: told each event after it was written.
             promote: asked first for the survivors of a stage.
             on_message: answers messages of ranks that the engine does not know.
-            remove: removes a checkpoint.
+            remove: removes a checkpoint; the depot does, where the request has one.
         """
         self._provider = provider
         self._launcher = launcher
@@ -84,9 +85,12 @@ class Engine:
         ExecutionDAG.build(request.problem, request.plan)
         self._provider.check(request.problem.cloud)
         journal = Journal(self._log, self._clock, self._observers)
-        loop = Loop(self._setting(request, journal), self._provider, request.plan, self._brackets(request))
-        with self._ending(journal):
+        removal = self._removal(request, journal)
+        setting = self._setting(request, journal, removal or self._remove)
+        loop = Loop(setting, self._provider, request.plan, self._brackets(request))
+        with self._ending(journal), removal or nullcontext():
             loop.run(lambda: self._announce(request, journal))
+            _sweep_depot(setting)
         return journal.state
 
     def resume(self, request: RunRequest, history: Sequence[Event]) -> RunState:
@@ -105,21 +109,26 @@ class Engine:
         brackets = self._brackets(request)
         before = resumption(history, brackets, self._clock)
         journal = Journal(self._log, self._clock, self._observers, state=before.state, t_s=before.t_s)
-        setting = self._setting(request, journal)
+        removal = self._removal(request, journal)
+        setting = self._setting(request, journal, removal or self._remove)
         plan = before.plan(request.plan)
         loop = Loop(setting, self._provider, plan, brackets)
-        with self._ending(journal):
+        with self._ending(journal), removal or nullcontext():
             loop.run(lambda: self._take_up(setting, history), resumed=True)
+            _sweep_depot(setting)
         return journal.state
 
-    def _setting(self, request: RunRequest, journal: Journal) -> Setting:
+    def _removal(self, request: RunRequest, journal: Journal) -> Removal | None:
+        return None if request.depot is None else Removal(request.depot, self._inbox, journal.warn)
+
+    def _setting(self, request: RunRequest, journal: Journal, remove: Remove) -> Setting:
         return Setting(
             request=request,
             journal=journal,
             launcher=self._launcher,
             clock=self._clock,
             inbox=self._inbox,
-            remove=self._remove,
+            remove=remove,
             on_message=self._on_message,
             learning=Learning(request.problem.profile, request.problem.cloud),
         )
@@ -200,12 +209,34 @@ def _sweep(setting: Setting, history: Sequence[Event]) -> None:
     trials = state.trials.values()
     # A barrier removes what the failed trials of its stage have left: until then it may be the best that there is.
     undecided = {trial for stage in state.stages if stage.end_s is None for trial in stage.trials}
-    kept = {checkpoint.path for trial in trials for checkpoint in trial.checkpoints}
-    deleted = dict.fromkeys(event.checkpoint for event in history if isinstance(event, CheckpointDeleted))
-    for path in deleted:
-        if path not in kept:
-            erase(setting, path)
+    if setting.request.depot is None:
+        kept = _kept(state)
+        deleted = dict.fromkeys(event.checkpoint for event in history if isinstance(event, CheckpointDeleted))
+        for path in deleted:
+            if path not in kept:
+                erase(setting, path)
+    else:
+        _sweep_depot(setting)
     for trial in trials:
         out = trial.phase in _OUT and trial.trial not in undecided
         for old in tuple(trial.checkpoints) if out else superseded(trial, setting.request.mode):
             remove(setting, trial.trial, old.path)
+
+
+def _sweep_depot(setting: Setting) -> None:
+    """Remove what lies in the depot and the log does not know of, or not any more."""
+    depot, kept = setting.request.depot, _kept(setting.journal.state)
+    if depot is None:
+        return
+    try:
+        found = depot.references()
+    except StoreFailure as error:
+        setting.journal.warn(f"what is left over in {depot.uri} could not be looked for: {error}")
+        return
+    for reference in found:
+        if reference not in kept:
+            erase(setting, reference)
+
+
+def _kept(state: RunState) -> set[str]:
+    return {checkpoint.path for trial in state.trials.values() for checkpoint in trial.checkpoints}

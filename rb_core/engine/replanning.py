@@ -5,22 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from itertools import groupby
 
 from rb_core.cluster import FIRST_PAUSE_S
 from rb_core.engine.lane import Lane
 from rb_core.engine.running import Setting
 from rb_core.events import Replanned
-from rb_core.expectation import Batch
+from rb_core.holdings import holdings
 from rb_core.ledger import released_usd
 from rb_core.plan import Objective, Problem
-from rb_core.planners.rest import LEAST_GAIN, SMALL_MISS, Rest, Restart, in_a_row, replanned, stages_left
+from rb_core.planners.rest import LEAST_GAIN, MARGIN, SMALL_MISS, Rest, Restart, in_a_row, replanned, stages_left
 from rb_core.spec import Stage
 from rb_core.state import TrialPhase
-
-MARGIN = 0.02
-"""Share of the time left that a new plan leaves free for what no plan foresees: how what is left of a stage is rounded,
-and what is still to be learned of the times that it rests on."""
 
 DRIFT = 0.1
 """The rest is planned anew when iterations take this much more or less than when it was planned last."""
@@ -130,7 +125,7 @@ class Replanning:
             problem=left,
             current=current,
             instance_type=self._lane.cluster.instance_type,
-            held=self._held(),
+            held=holdings(self._lane.cluster, self._setting.journal, learning.cloud),
             restart=self._restart(experiment.chains[0][0]),
             reserve_s=self._reserve_s(left.objective),
             worth_missing_s=SMALL_MISS * deadline_s if deadline_s else None,
@@ -190,25 +185,4 @@ class Replanning:
         return Restart(
             after_s=max((trial.stop_s for trial in running), default=0.0),
             stage=Stage(trials=trials, iterations=max(1, round(iterations / trials))),
-        )
-
-    def _held(self) -> tuple[Batch, ...]:
-        """The lane's nodes, with times that count from now: usable ones first, then those that still start."""
-        journal, cloud = self._setting.journal, self._setting.learning.cloud
-        now_s = journal.t_s
-        times = []
-        for held in (*self._lane.cluster.usable, *self._lane.cluster.requested):
-            node = journal.state.nodes[held.name]
-            if node.running_s is None:
-                running_s = max(0.0, node.requested_s + cloud.launch_s.mean - now_s)
-            else:
-                running_s = node.running_s - now_s
-            if held.slots and node.ready_s is not None:
-                usable_s = node.ready_s - now_s
-            else:
-                usable_s = max(0.0, running_s + cloud.init_s.mean)
-            times.append((running_s, usable_s))
-        return tuple(
-            Batch(count=len(list(same)), running_s=running_s, usable_s=usable_s)
-            for (running_s, usable_s), same in groupby(times)
         )

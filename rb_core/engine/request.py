@@ -12,6 +12,7 @@ from rb_core.check import non_empty, non_negative, one_of, positive, positive_in
 from rb_core.errors import InvalidInput
 from rb_core.plainjson import plain
 from rb_core.plan import AllocationPlan, Problem
+from rb_core.ports import Depot
 
 LEAST_PATIENCE_S = 60.0
 """Silence of a trial that is borne in any case."""
@@ -35,7 +36,7 @@ class RunRequest:
         problem: experiment, profile and cloud.
         plan: an allocation for every stage.
         configs: one for each trial, in the order of their numbers through all chains.
-        storage: folder for the checkpoints of all trials.
+        storage: folder for the checkpoints of all trials; of no use where there is a depot.
         logs: folder for the output of the ranks; each trial gets one of its own in it.
         metric: name of the score.
         mode: ``max`` or ``min``, which scores are better.
@@ -58,6 +59,7 @@ class RunRequest:
         hopeless_after: the run fails when so many trials have failed alike and none has succeeded, when nobody is left
             of a stage, or when all its scores are NaN; None: that only ends the chain.
         grace_s: how long an interrupted trial may take to save.
+        depot: keeps the checkpoints of all trials, for nodes that share no folder.
     """
 
     run: str
@@ -83,6 +85,7 @@ class RunRequest:
     replan: bool = False
     hopeless_after: int | None = 3
     grace_s: float = 10.0
+    depot: Depot | None = None
 
     def __post_init__(self) -> None:
         non_empty("run", self.run)

@@ -83,7 +83,7 @@ def resumption(history: Sequence[Event], brackets: Mapping[int, Bracket], clock:
             f"the log of run {history[0].run} speaks of what it never introduced ({error}): it was edited, or lines of "
             "it are missing; restore the file as rb-tune wrote it"
         ) from None
-    return Resumption(started=history[0], state=state, t_s=_elapsed_s(history, clock))
+    return Resumption(started=history[0], state=state, t_s=elapsed_s(history, clock))
 
 
 def _replay(event: Event, state: RunState, brackets: Mapping[int, Bracket]) -> None:
@@ -105,8 +105,16 @@ def _replay(event: Event, state: RunState, brackets: Mapping[int, Bracket]) -> N
                 )
 
 
-def _elapsed_s(history: Sequence[Event], clock: Clock) -> float:
-    """Seconds of the run now: by its own clock where that still counts from the same origin, else by the wall clock."""
+def elapsed_s(history: Sequence[Event], clock: Clock) -> float:
+    """Seconds of the run now: by its own clock where that still counts from the same origin, else by the wall clock.
+
+    Args:
+        history: all events of its log, the first one its start.
+        clock: the time.
+
+    Raises:
+        UnusableLog: the log ends with an event of no time.
+    """
     last = history[-1]
     began = next(event for event in reversed(history) if isinstance(event, RunStarted | RunResumed))
     if began.clock == clock.origin:

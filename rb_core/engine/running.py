@@ -20,7 +20,7 @@ OnMessage = Callable[[int, int, Message], Message | None]
 """Told trial, rank and a message that the engine does not know; what it answers is sent back to that rank."""
 
 Remove = Callable[[str], None]
-"""Removes the checkpoint at a path; raises UnusableCheckpoint when it cannot."""
+"""Removes a checkpoint, by its path or its reference; raises UnusableCheckpoint when it cannot."""
 
 
 _LONGEST = 2.0

@@ -10,8 +10,9 @@ from rb_core.launchers.watch import WatchedTrial
 from rb_core.ports import Inbox, TrialRun
 from rb_core.target import Target
 
-# The first optimizer that a process makes imports torch._dynamo, which takes most of a second.
-_MODULES = ("torch", "torch.distributed", "torch._dynamo", "rb_core.training.gradients", "rb_core.training.loader")
+MODULES = ("torch", "torch.distributed", "torch._dynamo", "rb_core.training.gradients", "rb_core.training.loader")
+"""What is imported once for all ranks of a torch process group; the first optimizer that a process makes imports
+torch._dynamo, which takes most of a second."""
 
 
 class DdpLauncher:
@@ -29,7 +30,7 @@ class DdpLauncher:
     def __init__(self, target: Target, *, threads_per_rank: int = 1, timeout_s: float = 1800.0) -> None:
         self._processes = ProcessLauncher(
             target,
-            modules=_MODULES,
+            modules=MODULES,
             group=torch_group,
             threads_per_rank=threads_per_rank,
             timeout_s=timeout_s,

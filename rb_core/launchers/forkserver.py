@@ -119,7 +119,7 @@ def _serve(control: socket.socket, parent_alive: int, target: Target | TrainingF
 def _become_warden(order: Order, lines: list[socket.socket], server: int, target: Target | TrainingFunction) -> None:
     status = 1
     try:
-        guard(order, target=target, control=lines[0], channels=lines[1:], server=server)
+        guard(order, target=target, control=lines[0], lines=lines[1:], server=server)
         status = 0
     finally:
         os._exit(status)

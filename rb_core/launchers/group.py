@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from rb_core.errors import LaunchFailure
+from rb_core.launchers import linux
 from rb_core.ports import TrialRun
 from rb_core.training.peers import Peers
 
@@ -23,10 +24,29 @@ def apart(run: TrialRun, rank: int, peers: Peers, device: str, timeout_s: float)
 
 
 @contextmanager
-def torch_group(run: TrialRun, rank: int, peers: Peers, device: str, timeout_s: float) -> Iterator[bool]:
-    """torch's default process group over loopback: nccl between GPUs where each rank has one, else gloo.
+def torch_group(
+    run: TrialRun,
+    rank: int,
+    peers: Peers,
+    device: str,
+    timeout_s: float,
+    *,
+    address: str = _LOOPBACK,
+    meeting: str = _LOOPBACK,
+) -> Iterator[bool]:
+    """torch's default process group: nccl between GPUs where each rank has one, else gloo.
 
     Also for a single rank, so that code which asks torch.distributed runs at any world size.
+
+    Args:
+        run: what is started.
+        rank: which rank this is.
+        peers: how the ranks tell each other where they meet.
+        device: where this rank computes, as torch names it.
+        timeout_s: longest wait for another rank.
+        address: this machine's, as the machines of the other ranks reach it; its interface is what gloo uses, unless
+            ``GLOO_SOCKET_IFNAME`` names another one.
+        meeting: the address of rank 0's machine.
 
     Raises:
         LaunchFailure: the slot names a GPU that torch cannot use.
@@ -35,7 +55,9 @@ def torch_group(run: TrialRun, rank: int, peers: Peers, device: str, timeout_s: 
     import torch.distributed
 
     dist: Any = torch.distributed
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    interface = linux.interface_of(address)
+    if interface is not None:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     backend = "gloo"
     if device != "cpu":
         if not torch.cuda.is_available():
@@ -49,14 +71,14 @@ def torch_group(run: TrialRun, rank: int, peers: Peers, device: str, timeout_s: 
     timeout = timedelta(seconds=timeout_s)
     world_size = len(run.slots)
     if rank == 0:
-        listener = socket.create_server((_LOOPBACK, 0))
+        listener = socket.create_server((meeting, 0))
         port = peers.broadcast("rendezvous", listener.getsockname()[1])
         store = dist.TCPStore(
-            _LOOPBACK, port, world_size, True, timeout, wait_for_workers=False, master_listen_fd=listener.detach()
+            meeting, port, world_size, True, timeout, wait_for_workers=False, master_listen_fd=listener.detach()
         )
     else:
         port = peers.broadcast("rendezvous", None)
-        store = dist.TCPStore(_LOOPBACK, port, world_size, False, timeout, wait_for_workers=False)
+        store = dist.TCPStore(meeting, port, world_size, False, timeout, wait_for_workers=False)
     dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=timeout)
     yield True
     # Not after an error: with a rank gone this could wait for it.

@@ -1,15 +1,24 @@
-"""What Linux offers for owning processes: adoption of orphans, death with the parent, ends of whole families."""
+"""What Linux offers for owning processes: adoption of orphans, death with the parent, ends of whole families.
+
+And for finding the network interface that has an address.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import ipaddress
 import os
 import signal
+import socket
+import struct
 from contextlib import suppress
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_SIOCGIFADDR = 0x8915
+_SIOCGIFNETMASK = 0x891B
 
 
 def adopt_orphans() -> None:
@@ -40,6 +49,28 @@ def holds_cuda() -> bool:
             if os.readlink(f"/proc/self/fd/{entry}").startswith("/dev/nvidia-uvm"):
                 return True
     return False
+
+
+def interface_of(address: str) -> str | None:
+    """The network interface that has this IPv4 address, else the one in whose network it lies; None without any."""
+    wanted = ipaddress.IPv4Address(address)
+    near: str | None = None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            try:
+                own, mask = (_interface_field(probe, name, field) for field in (_SIOCGIFADDR, _SIOCGIFNETMASK))
+            except OSError:  # it has no IPv4 address
+                continue
+            if own == wanted:
+                return name
+            if near is None and wanted in ipaddress.IPv4Network((int(own), str(mask)), strict=False):
+                near = name
+    return near
+
+
+def _interface_field(probe: socket.socket, name: str, field: int) -> ipaddress.IPv4Address:
+    answer = fcntl.ioctl(probe, field, struct.pack("256s", name.encode()[:15]))
+    return ipaddress.IPv4Address(answer[20:24])
 
 
 def end_family(spare: frozenset[int] = frozenset()) -> None:

@@ -47,25 +47,33 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """To the fork-server: start one trial. Beside it come the warden's socket and one for each rank's channel.
+    """To the fork-server: start one trial, or those of its ranks that belong on this machine.
+
+    Beside it come sockets: the warden's own, one for each of its ranks' channels, and, where ranks are elsewhere, those
+    between rank 0 and the others: with rank 0 one to each rank elsewhere, without it one for each of its ranks; all in
+    the order of ranks.
 
     Attributes:
-        world_size: number of ranks.
+        world_size: number of ranks of the trial.
+        ranks: the ranks that are started here, in order.
         stage: stage of the start, for the names of logs.
         run: the `TrialRun` as cloudpickle wrote it; only the ranks read it.
         logs: folder of the ranks' output.
         group: how the ranks come together.
         threads: threads for each rank.
         timeout_s: longest wait for another rank in a collective operation.
+        scratch: whether the ranks here need a folder of this machine, which goes when the start is over.
     """
 
     world_size: int
+    ranks: tuple[int, ...]
     stage: int
     run: bytes
     logs: Path
     group: Group
     threads: int
     timeout_s: float
+    scratch: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,21 +99,26 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The rank that is to blame, in the fields of `TrialFailure`."""
+    """The rank that is to blame, in the fields of `TrialFailure`.
+
+    Attributes:
+        lost_peer: whether it failed only because another rank was gone, which may be one of another warden.
+    """
 
     rank: int
     cause: str
     kind: FailureKind = FailureKind.RAISED
     traceback: str = ""
     output_tail: tuple[str, ...] = ()
+    lost_peer: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """From a warden, last of all: every process of the start is gone.
+    """From a warden, last of all: every process that it started is gone.
 
     Attributes:
-        failure: None when every rank completed.
+        failure: None when each of its ranks completed.
     """
 
     failure: Failure | None

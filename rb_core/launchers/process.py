@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -13,14 +14,15 @@ import cloudpickle
 from rb_core.check import positive, positive_int
 from rb_core.errors import LaunchFailure
 from rb_core.launchers.group import apart
-from rb_core.launchers.order import Group, Order, Preparation
-from rb_core.launchers.server import ForkServer
+from rb_core.launchers.order import Group, Order
+from rb_core.launchers.server import ForkServer, warm
 from rb_core.launchers.watch import WatchedTrial
 from rb_core.ports import Inbox, TrialNotice, TrialRun
 from rb_core.target import Target
 from rb_core.trial import Remark
 
-_MODULES = ("rb_core.launchers.rank", "rb_core.launchers.group", "cloudpickle")
+MODULES = ("rb_core.launchers.rank", "rb_core.launchers.group", "cloudpickle")
+"""What is imported once for all ranks."""
 
 
 class ProcessLauncher:
@@ -50,9 +52,9 @@ class ProcessLauncher:
         timeout_s: float = 1800.0,
     ) -> None:
         self._target = target
-        self._modules = _MODULES + modules
+        self._modules = MODULES + modules
         self._group = group
-        self._threads = _wanted_threads(positive_int("threads_per_rank", threads_per_rank))
+        self._threads = wanted_threads(positive_int("threads_per_rank", threads_per_rank))
         self._timeout_s = positive("timeout_s", timeout_s)
         self._server: ForkServer | None = None
         self._remark = ""
@@ -88,7 +90,9 @@ class ProcessLauncher:
         """Start the ranks. A fork-server that was killed is started anew."""
         self._trials = [trial for trial in self._trials if not trial.is_over()]
         server = self._warm()
-        order = self._order(run)
+        order = make_order(
+            run, ranks=range(len(run.slots)), group=self._group, threads=self._threads, timeout_s=self._timeout_s
+        )
         with ExitStack() as theirs:
             pairs = [socket.socketpair() for _ in range(1 + order.world_size)]
             for _, far in pairs:
@@ -106,49 +110,47 @@ class ProcessLauncher:
         self._trials.append(trial)
         return trial
 
-    def _order(self, run: TrialRun) -> Order:
-        for folder in (run.storage, run.logs):
-            try:
-                Path(folder).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise LaunchFailure(f"folder {folder} could not be made: {error.strerror}") from error
-        try:
-            pickled = cloudpickle.dumps(run)
-        except Exception as error:
-            raise LaunchFailure(
-                f"the configuration of trial {run.trial} cannot be sent to another process: {error}"
-            ) from error
-        return Order(
-            world_size=len(run.slots),
-            stage=run.stage,
-            run=pickled,
-            logs=run.logs,
-            group=self._group,
-            threads=self._threads,
-            timeout_s=self._timeout_s,
-        )
-
     def _warm(self) -> ForkServer:
         if self._server is not None and self._server.is_alive():
             return self._server
         if self._server is not None:
             self._server.close()
             self._server = None
-        server = ForkServer(Preparation(target=self._target, modules=self._modules, preload=not self._remark))
-        if server.prepared.unfit:
-            server.close()
-            self._remark = (
-                f"{self._target.name} is imported anew by every process, because on import {server.prepared.unfit}; "
-                "trials start faster if it does that inside the training function"
-            )
-            server = ForkServer(Preparation(target=self._target, modules=self._modules, preload=False))
-        if server.prepared.problem is not None:
-            server.close()
-            raise server.prepared.problem
-        self._server = server
-        return server
+        self._server, self._remark = warm(self._target, self._modules, remark=self._remark)
+        return self._server
 
 
-def _wanted_threads(default: int) -> int:
+def make_order(run: TrialRun, *, ranks: Sequence[int], group: Group, threads: int, timeout_s: float) -> Order:
+    """What starts those ranks of a trial; its folders are made.
+
+    Raises:
+        LaunchFailure: a folder cannot be made, or the configuration cannot be sent to another process.
+    """
+    for folder in (run.logs,) if run.depot is not None else (run.storage, run.logs):
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LaunchFailure(f"folder {folder} could not be made: {error.strerror}") from error
+    try:
+        pickled = cloudpickle.dumps(run)
+    except Exception as error:
+        raise LaunchFailure(
+            f"the configuration of trial {run.trial} cannot be sent to another process: {error}"
+        ) from error
+    return Order(
+        world_size=len(run.slots),
+        ranks=tuple(ranks),
+        stage=run.stage,
+        run=pickled,
+        logs=run.logs,
+        group=group,
+        threads=threads,
+        timeout_s=timeout_s,
+        scratch=run.depot is not None,
+    )
+
+
+def wanted_threads(default: int) -> int:
+    """Threads for each rank: ``OMP_NUM_THREADS`` of this process, else the default."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return int(wanted) if wanted.isdigit() and int(wanted) else default

@@ -17,13 +17,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from rb_core.errors import DamagedCheckpoint, FailureKind, LaunchFailure, RubberBandError
+from rb_core.errors import DamagedCheckpoint, FailureKind, LaunchFailure, RubberBandError, StoreFailure
 from rb_core.launchers import linux
 from rb_core.launchers.order import Order, Outcome
 from rb_core.ports import TrialRun
 from rb_core.target import Target, TrainingFunction
-from rb_core.training.channel import SocketChannel
+from rb_core.training.channel import Channel, SocketChannel
 from rb_core.training.configuration import Configuration
+from rb_core.training.deposit import brought
 from rb_core.training.peers import Alone, SocketPeers, looks_like_lost_peer
 from rb_core.training.randomness import seed_all
 from rb_core.trial import ConfigRead, Trial
@@ -45,6 +46,7 @@ def run_rank(
     peers: Sequence[socket.socket],
     outcome: int,
     log: int,
+    scratch: Path | None = None,
 ) -> NoReturn:
     """Run the function in this process, which was just forked, tell the outcome and end.
 
@@ -57,13 +59,14 @@ def run_rank(
         peers: sockets to the other ranks, see `SocketPeers`.
         outcome: pipe to the warden.
         log: file that takes the output.
+        scratch: the start's folder on this machine, where the order says that it needs one.
     """
     status = 1
     try:
         os.setsid()
         linux.die_with(warden)
         _redirect(log)
-        told = _train(order, rank, target, channel, peers)
+        told = _train(order, rank, target, channel, peers, scratch)
     except BaseException as error:
         _flush()
         told = _failure(error, printed_bytes=os.fstat(log).st_size, alone=order.world_size == 1)
@@ -81,6 +84,7 @@ def _train(
     target: Target | TrainingFunction,
     channel_socket: socket.socket,
     peer_sockets: Sequence[socket.socket],
+    scratch: Path | None,
 ) -> Outcome:
     run: TrialRun = pickle.loads(order.run)
     slot = run.slots[rank]
@@ -88,10 +92,12 @@ def _train(
     multiprocessing.set_start_method("fork", force=True)
     seed_all(run.seed, run.trial)
     function = target.load() if isinstance(target, Target) else target
-    channel = SocketChannel(channel_socket)
+    channel: Channel = SocketChannel(channel_socket)
     peers = SocketPeers(rank, peer_sockets) if len(run.slots) > 1 else Alone()
     device = "cuda:0" if slot.device else "cpu"
     config = Configuration(run.config)
+    if scratch is not None:
+        run, channel = brought(run, channel, scratch)
     with order.group(run, rank, peers, device, order.timeout_s) as grouped:
         trial = Trial(run, rank=rank, channel=channel, peers=peers, device=device, grouped=grouped)
         function(config, trial)
@@ -154,7 +160,10 @@ def _failure(error: BaseException, *, printed_bytes: int, alone: bool) -> Outcom
 
 
 def _kind(error: BaseException, *, lost_peer: bool) -> FailureKind:
-    if any(isinstance(each, DamagedCheckpoint) for each in _with_causes(error)):
+    causes = tuple(_with_causes(error))
+    if any(isinstance(each, StoreFailure) for each in causes):
+        return FailureKind.STORE
+    if any(isinstance(each, DamagedCheckpoint) for each in causes):
         return FailureKind.CHECKPOINT
     if isinstance(error, LaunchFailure):
         return FailureKind.UNSTARTED

@@ -15,6 +15,7 @@ from typing import Self
 
 from rb_core.errors import LaunchFailure
 from rb_core.launchers.order import Order, Preparation, Prepared
+from rb_core.target import Target
 from rb_core.training.frames import receive_frame, send_frame
 
 _PROGRAM = """\
@@ -125,3 +126,32 @@ class ForkServer:
             self._output.seek(0)
             return "\n".join(self._output.read().decode(errors="replace").splitlines()[-20:])
         return ""
+
+
+def warm(target: Target, modules: tuple[str, ...], *, remark: str = "") -> tuple[ForkServer, str]:
+    """Start a fork-server that has imported the training function too, if that does no harm.
+
+    Args:
+        target: the training function.
+        modules: what to import before it.
+        remark: that of an earlier call, which has found that it does harm.
+
+    Returns:
+        The fork-server, and a remark for the user where every rank has to import the function anew; else empty.
+
+    Raises:
+        InvalidInput: the training function cannot be imported or called.
+        LaunchFailure: no process could be started.
+    """
+    server = ForkServer(Preparation(target=target, modules=modules, preload=not remark))
+    if server.prepared.unfit:
+        server.close()
+        remark = (
+            f"{target.name} is imported anew by every process, because on import {server.prepared.unfit}; "
+            "trials start faster if it does that inside the training function"
+        )
+        server = ForkServer(Preparation(target=target, modules=modules, preload=False))
+    if server.prepared.problem is not None:
+        server.close()
+        raise server.prepared.problem
+    return server, remark

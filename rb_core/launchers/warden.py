@@ -1,12 +1,18 @@
-"""The warden of one start of a trial: forks its ranks, sees them end, and leaves nothing of them behind."""
+"""The warden of one start of a trial: forks its ranks, sees them end, and leaves nothing of them behind.
+
+A trial on several machines has one on each, for the ranks there.
+"""
 
 from __future__ import annotations
 
 import os
 import pickle
+import select
 import selectors
+import shutil
 import signal
 import socket
+import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,6 +28,9 @@ from rb_core.training.frames import receive_frame, send_frame
 
 PATIENCE_S = 2.0
 """How long a rank's "connection closed by peer" waits for the failure of the rank that closed it."""
+
+LINGER_S = 10.0
+"""Longest wait for the launching program to take in the last messages."""
 
 _TAIL_LINES = 20
 _TAIL_BYTES = 16_384
@@ -42,7 +51,7 @@ def guard(
     *,
     target: Target | TrainingFunction,
     control: socket.socket,
-    channels: Sequence[socket.socket],
+    lines: Sequence[socket.socket],
     server: int,
 ) -> None:
     """Run a start from its first process to its last, in this process, which was just forked for it.
@@ -52,35 +61,58 @@ def guard(
         target: the function, or where to import it from.
         control: the line to the launching program: `Kill` comes in, `Ended` goes out; when it closes, the program
             is gone and everything ends.
-        channels: the ranks' lines to the engine.
+        lines: the ranks' channels to the engine, then the sockets to ranks elsewhere; see `Order`.
         server: pidfd of the fork-server; when it is gone, everything ends.
     """
     linux.adopt_orphans()
+    channels = lines[: len(order.ranks)]
     ranks: list[_Rank] = []
+    scratch: Path | None = None
     try:
-        failure = _start(order, target, control, channels, server, ranks) or _watch(ranks, control, server)
+        scratch = Path(tempfile.mkdtemp(prefix="rb-start-")) if order.scratch else None
+        failure = _start(order, target, control, lines, server, ranks, scratch) or _watch(ranks, control, server)
     except Exception as error:
         cause = f"the guard of its processes failed: {type(error).__name__}: {error}"
         failure = Failure(rank=0, cause=cause, kind=FailureKind.DIED)
     finally:
         linux.end_family()
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
     with suppress(OSError):
         send_frame(control, pickle.dumps(Ended(failure=failure)))
+        _linger(control, channels, server)
+
+
+def _linger(control: socket.socket, channels: Sequence[socket.socket], server: int) -> None:
+    """Keep the channels until the program has read them.
+
+    A TCP socket that is closed before all that came in was read takes with it what the other side has yet to receive.
+    """
+    for channel in channels:
+        with suppress(OSError):
+            channel.shutdown(socket.SHUT_WR)
+    read = select.poll()
+    read.register(control, select.POLLIN)
+    read.register(server, select.POLLIN)
+    read.poll(LINGER_S * 1000)
 
 
 def _start(
     order: Order,
     target: Target | TrainingFunction,
     control: socket.socket,
-    channels: Sequence[socket.socket],
+    lines: Sequence[socket.socket],
     server: int,
     ranks: list[_Rank],
+    scratch: Path | None,
 ) -> Failure | None:
     """Fork the ranks, appending to `ranks`; the failure if one could not be forked."""
     warden = os.getpid()
-    stars = [socket.socketpair() for _ in range(order.world_size - 1)]
+    channels, links = lines[: len(order.ranks)], lines[len(order.ranks) :]
+    star = _star(order, links)
+    points = [point for points in star.values() for point in points]
     try:
-        for number in range(order.world_size):
+        for number, channel in zip(order.ranks, channels, strict=True):
             log, log_file = _open_log(order.logs, f"stage-{order.stage}-rank-{number}")
             reading, writing = os.pipe()
             os.set_blocking(reading, False)
@@ -90,19 +122,20 @@ def _start(
                     for mine in (reading, server, *(fd for r in ranks for fd in (r.ended, r.outcome))):
                         os.close(mine)
                     control.close()
-                    peers = [pair[0] for pair in stars] if number == 0 else [stars[number - 1][1]]
-                    for other in (*channels, *(side for pair in stars for side in pair)):
-                        if other is not channels[number] and other not in peers:
+                    peers = star.get(number, [])
+                    for other in (*channels, *points):
+                        if other is not channel and other not in peers:
                             other.close()
                     run_rank(
                         order,
                         rank=number,
                         target=target,
                         warden=warden,
-                        channel=channels[number],
+                        channel=channel,
                         peers=peers,
                         outcome=writing,
                         log=log,
+                        scratch=scratch,
                     )
                 finally:
                     os._exit(1)
@@ -111,11 +144,27 @@ def _start(
             ranks.append(_Rank(number=number, pid=pid, ended=os.pidfd_open(pid), outcome=reading, log=log_file))
     except OSError as error:
         cause = f"the process could not be started: {error}"
-        return Failure(rank=len(ranks), cause=cause, kind=FailureKind.UNSTARTED)
+        return Failure(rank=order.ranks[len(ranks)], cause=cause, kind=FailureKind.UNSTARTED)
     finally:
-        for line in (*channels, *(side for pair in stars for side in pair)):
-            line.close()
+        for point in points:
+            point.close()
     return None
+
+
+def _star(order: Order, links: Sequence[socket.socket]) -> dict[int, list[socket.socket]]:
+    """Each rank's sockets to the others, as `SocketPeers` takes them."""
+    if 0 not in order.ranks:
+        return {rank: [link] for rank, link in zip(order.ranks, links, strict=True)}
+    elsewhere = iter(links)
+    star: dict[int, list[socket.socket]] = {0: []}
+    for rank in range(1, order.world_size):
+        if rank in order.ranks:
+            near, far = socket.socketpair()
+            star[rank] = [far]
+        else:
+            near = next(elsewhere)
+        star[0].append(near)
+    return star
 
 
 def _watch(ranks: Sequence[_Rank], control: socket.socket, server: int) -> Failure | None:
@@ -186,6 +235,7 @@ def _blame(rank: _Rank, outcome: Outcome) -> Failure:
         kind=outcome.kind,
         traceback=outcome.traceback,
         output_tail=_tail(rank.log, outcome.printed_bytes),
+        lost_peer=outcome.lost_peer,
     )
 
 

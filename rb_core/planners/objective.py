@@ -19,6 +19,9 @@ from rb_core.simulate import simulate
 SAMPLES = 1000
 """Samples behind the check of a confidence."""
 
+NO_LIMIT = 1e15
+"""Seconds or dollars that no plan reaches: a limit that leaves only the other one to be made small."""
+
 _HOPELESS = 1.05
 """A candidate whose modelled mean is above the limit by this factor is not worth sampling."""
 

@@ -1,4 +1,4 @@
-"""Contracts that every provider and launcher keeps, as test suites; and the fakes of `rb_core.testing.fakes`.
+"""Contracts that every provider, launcher and depot keeps, as test suites; and the fakes of `rb_core.testing.fakes`.
 
 A third party proves its provider by subclassing the contract in its own tests::
 
@@ -15,15 +15,20 @@ from collections.abc import Sequence
 from rb_core.clock import ManualClock
 from rb_core.hardware import InstanceType
 from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Provider
+from rb_core.testing.depot_contract import DepotContract
+from rb_core.testing.depots import FakeDepot, FolderDepot
 from rb_core.testing.fakes import FakeHandle, FakeLauncher, FakeNode, FakeProvider, FakeTraining
 from rb_core.testing.launching_contract import LauncherContract
 
 __all__ = [
+    "DepotContract",
+    "FakeDepot",
     "FakeHandle",
     "FakeLauncher",
     "FakeNode",
     "FakeProvider",
     "FakeTraining",
+    "FolderDepot",
     "LauncherContract",
     "ProviderContract",
 ]

@@ -366,8 +366,10 @@ class FakeHandle:
 
     def _save(self, iterations: int) -> None:
         self._saved = iterations
-        path = self._run.storage / f"trial-{self.trial}" / f"{iterations}"
-        self._tell(Saved(iterations=iterations, checkpoint=str(path), size_bytes=1, save_s=self._training.save_s))
+        folder, depot = f"trial-{self.trial}", self._run.depot
+        path = self._run.storage / folder / f"{iterations}"
+        saved = str(path) if depot is None else depot.push(path, folder)
+        self._tell(Saved(iterations=iterations, checkpoint=saved, size_bytes=1, save_s=self._training.save_s))
 
     def _iterations_done(self) -> int:
         trained_s = self._clock.now() - self._began_s - self._training.start_s

@@ -16,6 +16,7 @@ from rb_core.clock import SystemClock
 from rb_core.errors import FailureKind, TrialFailure
 from rb_core.ports import Launcher, Slot, TrialExit, TrialHandle, TrialNotice, TrialRun
 from rb_core.target import Target
+from rb_core.testing.depots import FolderDepot
 from rb_core.trial import ConfigRead, Iterated, Message, Ready, Remark, Reported, Saved, Trial
 
 M = TypeVar("M", bound=Message)
@@ -52,6 +53,46 @@ class LauncherContract(ABC):
             second = Story(launcher, dataclasses.replace(run, checkpoint=Path(saved.checkpoint))).to_end()
         assert second.failure is None
         assert [m.score for m in second.all(Reported)] == [3.0]
+
+    def test_checkpoints_go_into_a_depot_and_come_back(self, tmp_path: Path) -> None:
+        """Where the nodes share no folder: at any world size, and with nothing left on the node."""
+        depot = FolderDepot(tmp_path / "depot")
+        with self.make(_target("counts")) as launcher:
+            run = a_run(tmp_path, ranks=2, to_iteration=2)
+            first = Story(launcher, dataclasses.replace(run, depot=depot)).to_end()
+            (saved,) = first.all(Saved)
+            run = a_run(tmp_path, ranks=2, stage=1, from_iteration=2, to_iteration=3)
+            run = dataclasses.replace(run, depot=depot, deposited=saved.checkpoint)
+            second = Story(launcher, run).to_end()
+        assert (first.failure, second.failure) == (None, None)
+        assert [m.score for m in second.all(Reported)] == [3.0]
+        assert sorted(depot.references()) == sorted([saved.checkpoint, second.all(Saved)[0].checkpoint])
+        assert not run.storage.exists() or not any(run.storage.iterdir())
+
+    def test_a_checkpoint_that_is_damaged_in_the_depot_is_named_by_its_reference(self, tmp_path: Path) -> None:
+        """It is the checkpoint that is at fault, neither the function nor the depot."""
+        depot = FolderDepot(tmp_path / "depot")
+        with self.make(_target("counts")) as launcher:
+            first = Story(launcher, dataclasses.replace(a_run(tmp_path), depot=depot)).to_end()
+            (saved,) = first.all(Saved)
+            os.truncate(Path(saved.checkpoint.removeprefix("file://")) / "count", 0)
+            run = a_run(tmp_path, stage=1, from_iteration=1, to_iteration=2)
+            run = dataclasses.replace(run, depot=depot, deposited=saved.checkpoint)
+            failure = Story(launcher, run).to_end().failure
+        assert failure is not None
+        assert failure.kind is FailureKind.CHECKPOINT
+        assert f"checkpoint {saved.checkpoint} is damaged: count has 0 bytes, not 1" in failure.cause
+
+    def test_a_depot_that_fails_is_told_from_a_failing_function(self, tmp_path: Path) -> None:
+        """Nothing was saved then, and nothing is said to have been."""
+        (tmp_path / "depot").write_text("no folder")
+        with self.make(_target("counts")) as launcher:
+            run = dataclasses.replace(a_run(tmp_path), depot=FolderDepot(tmp_path / "depot"))
+            story = Story(launcher, run).to_end()
+        assert story.failure is not None
+        assert story.failure.kind is FailureKind.STORE
+        assert story.failure.cause.endswith("cannot be written: Not a directory")
+        assert story.all(Saved) == []
 
     def test_trials_run_beside_each_other(self, tmp_path: Path) -> None:
         """Several starts at a time, each with an exit of its own."""

@@ -143,6 +143,20 @@ def read_folder(checkpoint: Path) -> Path:
     return checkpoint
 
 
+def verify(checkpoint: Path, name: str) -> None:
+    """Refuse a checkpoint, file or folder, that is not what was written.
+
+    Args:
+        checkpoint: where it lies.
+        name: what it is called in the error.
+
+    Raises:
+        DamagedCheckpoint: it is not.
+    """
+    flaw_of = checksums.flaw_of_folder if checkpoint.is_dir() else checksums.flaw_of_file
+    _refuse_damaged(checkpoint, flaw_of, name)
+
+
 @contextmanager
 def filling_folder(folder: Path, iterations: int) -> Iterator[tuple[Path, Path]]:
     """A new folder to fill, and the path that it gets once it is complete (when the block ends without an error).
@@ -170,15 +184,16 @@ def filling_folder(folder: Path, iterations: int) -> Iterator[tuple[Path, Path]]
         _sync(folder)
 
 
-def _refuse_damaged(checkpoint: Path, flaw_of: Callable[[Path], str]) -> None:
+def _refuse_damaged(checkpoint: Path, flaw_of: Callable[[Path], str], name: str = "") -> None:
+    name = name or str(checkpoint)
     try:
         flaw = flaw_of(checkpoint)
     except OSError as error:
         raise DamagedCheckpoint(
-            f"checkpoint {checkpoint} could not be read: {error.strerror or error}; go on from an earlier one"
+            f"checkpoint {name} could not be read: {error.strerror or error}; go on from an earlier one"
         ) from error
     if flaw:
-        raise DamagedCheckpoint(f"checkpoint {checkpoint} is damaged: {flaw}; go on from an earlier one")
+        raise DamagedCheckpoint(f"checkpoint {name} is damaged: {flaw}; go on from an earlier one")
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from rb_plugins.config.objective import ObjectiveTable
 from rb_plugins.config.profile import read_profile
 from rb_plugins.config.shape import shaped
 from rb_plugins.config.source import naming, read_table
+from rb_plugins.storing import storage_of
 from rb_plugins.tuning import (
     DEFAULT_CHECKPOINT_EVERY_S,
     DEFAULT_LAUNCHER,
@@ -128,7 +129,7 @@ def load_tuning(path: Path, *, price_books: PriceBooks) -> Tuning:
             cloud=read_cloud(table.cloud, folder=folder, price_books=price_books),
             objective=table.objective.value(),
             launcher=table.run.launcher,
-            storage=_storage(table.run.storage, folder),
+            storage=None if table.run.storage is None else storage_of(table.run.storage, folder),
             checkpoint_every_s=table.run.checkpoint_every_s,
             max_usd=table.run.max_usd,
             on_deadline=table.run.on_deadline,
@@ -167,11 +168,3 @@ def _profile(data: object, folder: Path) -> ScalingProfile | Measuring:
     if isinstance(data, str) or (isinstance(data, Mapping) and "iteration_s" in data):
         return read_profile(data, folder=folder)
     return shaped(MeasuringTable, data, "profile").value()
-
-
-def _storage(text: str | None, folder: Path) -> Path | None:
-    if text is None:
-        return None
-    if "://" in text:
-        raise InvalidInput("run.storage", f"must be a folder in this version, got {text!r}")
-    return folder / text

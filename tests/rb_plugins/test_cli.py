@@ -165,8 +165,12 @@ def test_no_feasible_plan_ends_with_3_and_names_limit_and_nearest(write):
         (["profile", "os:getcwd", "--config", "3"], "--config[0]: must be a JSON object, got '3'"),
         (["profile", "os:getcwd", "--slots", "1,x"], "--slots: must be positive numbers separated by commas"),
         (["profile", "os:getcwd", "--budget", "soon"], "--budget: must be seconds or a duration"),
-        (["profile", "os:getcwd", "--launcher", "srun"], "run.launcher: must be the name of a launcher (ddp, process)"),
+        (
+            ["profile", "os:getcwd", "--launcher", "srun"],
+            "run.launcher: must be the name of a launcher (ddp, process, ray)",
+        ),
         (["run", "missing.toml"], "missing.toml: cannot be read"),
+        (["run", "--resume", "r", "--launcher", "ray"], "--launcher: must be left out with --resume"),
     ],
 )
 def test_bad_usage_and_bad_input_end_with_2_and_one_line(problem, monkeypatch, tmp_path, arguments, message):

@@ -121,7 +121,7 @@ def test_a_profile_may_be_known(load, tmp_path):
         ('"10m"', "0", r"^run\.checkpoint_every_s: must be a finite number above 0"),
         ('"stop"', '"later"', r"^run\.on_deadline: must be one of 'finish' or 'stop', got 'later'"),
         ("max_usd = 5.0", "max_usd = -1", r"^run\.max_usd: must be a finite number above 0"),
-        ('"checkpoints"', '"s3://bucket/x"', r"^run\.storage: must be a folder in this version"),
+        ('"checkpoints"', '""', r"^run\.storage: must be a folder, or an address such as s3://bucket/prefix, got noth"),
         ('OMP_NUM_THREADS = "1"', "OMP_NUM_THREADS = 1", r"^run\.env\.OMP_NUM_THREADS: must be text, got 1"),
         ('deadline_s = "1.3x"', "", r"^objective: must set exactly one of deadline_s and budget_usd, got none"),
         ('name = "digits"', "name = 3", r"^name: must be text, got 3"),

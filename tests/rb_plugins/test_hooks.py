@@ -22,6 +22,7 @@ from rb_core.simulate import Estimate
 from rb_core.spec import ExperimentSpec
 from rb_plugins import hookimpl, hookspecs
 from rb_plugins.manager import Manager, make_manager
+from rb_plugins.storing import depot_at
 
 DOCS = Path(__file__).parents[2] / "docs" / "hooks.md"
 HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("rubberband_"))
@@ -68,6 +69,15 @@ def test_hook_register_providers():
 def test_hook_register_launchers():
     ours = manager(plugin(rubberband_register_launchers=lambda: {"srun": lambda **_: "a launcher"}))
     assert set(ours.launchers()) == {"process", "ddp", "srun"}
+
+
+def test_hook_register_depots():
+    ours = manager(plugin(rubberband_register_depots=lambda: {"moon": lambda uri: f"what keeps {uri}"}))
+    assert depot_at("moon://crater/x", ours.depots()) == "what keeps moon://crater/x"
+    with pytest.raises(InvalidInput, match=r"run\.storage: must be .* that a plugin knows \(moon://\), got 's3://x'"):
+        depot_at("s3://x", ours.depots())
+    with pytest.raises(InvalidInput, match=r"\(none; s3:// comes with rubberband-tune\[ray\]\)"):
+        depot_at("s3://x", manager().depots())
 
 
 def test_hook_register_planners():

@@ -1,12 +1,13 @@
 import math
 import os
+import sys
 
 import pytest
 
-from rb_core.clock import ManualClock
+from rb_core.clock import ManualClock, SystemClock, pause
 from rb_core.errors import InvalidInput, LaunchFailure
 from rb_core.hardware import Cloud, InstanceType, Latency
-from rb_core.ports import NodeNews, NodeNotice, Provider, Slot
+from rb_core.ports import Bootstrap, Machines, NodeNews, NodeNotice, Provider, Slot
 from rb_core.providers.local import LocalProvider
 from rb_core.testing import ProviderContract
 
@@ -113,3 +114,91 @@ def test_what_another_process_held_went_with_it():
     said = list(iter(lambda: inbox.get(until_s=0.0), None))
     assert [(n.node, n.ago_s) for n in said if n.kind == NodeNews.LOST] == [("n0", math.inf)]
     assert provider.owned("r") == ("n1",)
+
+
+class Booted:
+    """A local provider whose nodes run a command, on the real clock."""
+
+    def __init__(self, source, *arguments, slots=6, **changes):
+        self.clock = SystemClock()
+        self.inbox = self.clock.inbox()
+        self.provider = LocalProvider(cloud=cloud(**changes), clock=self.clock, inbox=self.inbox, slots=slots)
+        self.provider.boot(
+            lambda name, instance_type: Bootstrap(
+                argv=(sys.executable, "-c", source, *arguments), env={"NODE": name, "SLOTS": str(instance_type.slots)}
+            )
+        )
+
+    def hear(self, count):
+        notices = [self.inbox.get(self.clock.now() + 30.0) for _ in range(count)]
+        return [(notice.node, notice.kind) for notice in notices], notices[-1].reason
+
+    def read(self, path):
+        while not (path.exists() and path.read_text().endswith("\n")):
+            pause(self.clock, 0.02)
+        return path.read_text()
+
+
+SAYS = """
+import os, sys, time
+with open(os.path.join(sys.argv[1], os.environ["NODE"]), "w") as file:
+    file.write(f"{os.getpid()} {os.environ['SLOTS']} {os.environ.get('CUDA_VISIBLE_DEVICES', '-')}\\n")
+time.sleep(600)
+"""
+
+
+def test_a_booted_node_is_a_process_until_it_is_released(tmp_path):
+    booted = Booted(SAYS, str(tmp_path))
+    booted.provider.launch(["n0", "n1"], TWO, run="r")
+    said, _ = booted.hear(4)
+    for name in ("n0", "n1"):
+        assert [kind for node, kind in said if node == name] == [NodeNews.RUNNING, NodeNews.READY]
+    pids = {name: booted.read(tmp_path / name).split()[0] for name in ("n0", "n1")}
+    booted.provider.release(["n0"])
+    assert not os.path.exists(f"/proc/{pids['n0']}")
+    assert os.path.exists(f"/proc/{pids['n1']}")
+    assert booted.provider.owned("r") == ("n1",)
+    booted.provider.close()
+    assert not os.path.exists(f"/proc/{pids['n1']}")
+    assert booted.inbox.get(booted.clock.now()) is None
+
+
+def test_a_provider_that_is_closed_starts_no_commands_any_more(tmp_path):
+    booted = Booted(SAYS, str(tmp_path))
+    booted.provider.launch(["n0"], TWO, run="r")
+    booted.provider.close()
+    assert booted.inbox.get(booted.clock.now() + 0.1) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_booted_node_sees_its_own_gpus_alone(tmp_path):
+    booted = Booted(SAYS, str(tmp_path), slots=("0", "GPU-x", "2", "3"))
+    booted.provider.launch(["n0", "n1"], TWO, run="r")
+    booted.hear(4)
+    assert booted.read(tmp_path / "n0").split()[1:] == ["2", "0,GPU-x"]
+    assert booted.read(tmp_path / "n1").split()[1:] == ["2", "2,3"]
+    booted.provider.close()
+
+
+def test_a_booted_node_whose_command_ends_is_lost_and_its_slots_are_free():
+    booted = Booted("import sys; sys.exit('no such cluster')", init_s=Latency(mean=600.0))
+    booted.provider.launch(["n0", "n1", "n2"], TWO, run="r")
+    said, reason = booted.hear(6)
+    assert sorted(said) == sorted((f"n{n}", kind) for n in range(3) for kind in (NodeNews.LOST, NodeNews.RUNNING))
+    assert reason == "its command ended: no such cluster"
+    assert booted.provider.owned("r") == ()
+    booted.provider.launch(["n3", "n4", "n5"], TWO, run="r")
+    booted.provider.release(["n3", "n4", "n5"])
+    booted.provider.close()
+
+
+def test_nodes_without_a_command_are_no_processes():
+    _, inbox, provider = made()
+    provider.launch(["n0"], TWO, run="r")
+    assert [inbox.get().kind for _ in range(2)] == [NodeNews.RUNNING, NodeNews.READY]
+    provider.close()
+    assert provider.owned("r") == ("n0",)
+
+
+def test_it_offers_machines():
+    assert isinstance(made()[2], Machines)

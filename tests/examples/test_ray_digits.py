@@ -1,0 +1,67 @@
+"""The two scripts of Ray Tune on digits: two lines apart, and both come to a good network."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pytest
+from source_tree import ROOT
+
+FOLDER = ROOT / "examples" / "ray"
+NAMES = ("plain", "elastic")
+TRIALS = 4
+EPOCHS = 9
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[str, str]:
+    """What each script prints, on a cluster of its own that Ray starts for it."""
+    told = {}
+    for name in NAMES:
+        # Short, since Ray's sockets stand in it; and Ray keeps its token and its results in the home folder.
+        home = tempfile.mkdtemp(prefix="rb", dir="/tmp")
+        ray = {"RAY_ADDRESS": "local", "RAY_TMPDIR": home, "RAY_USAGE_STATS_ENABLED": "0"}
+        done = subprocess.run(
+            [sys.executable, str(FOLDER / f"{name}.py"), str(TRIALS)],
+            env={**os.environ, **ray, "HOME": home, "RB_HOME": home, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        shutil.rmtree(home, ignore_errors=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        told[name] = done.stdout
+    return told
+
+
+def difference() -> list[str]:
+    plain, elastic = ((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines() for name in NAMES)
+    return [line for line in difflib.ndiff(plain, elastic) if line[0] in "+-"]
+
+
+def test_two_lines_are_changed_and_one_import_is_added():
+    added = [line for line in difference() if line.startswith("+") and line != "+ import rb_ray"]
+    removed = [line for line in difference() if line.startswith("-")]
+    assert (len(added), len(removed)) == (2, 2)
+
+
+def test_the_readme_shows_the_changed_lines():
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```diff\n(.*?)```", readme, flags=re.DOTALL)
+    assert [line.split() for line in shown.splitlines()] == [line.split() for line in difference()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_finds_a_good_network(printed, name):
+    assert float(re.findall(r"^accuracy (\S+)", printed[name], flags=re.MULTILINE)[-1]) > 0.95
+
+
+def test_the_scheduler_trains_one_network_to_the_end_on_all_slots_that_there_are(printed):
+    (epochs, slots) = re.findall(r"^(\d+) epochs in all, .* on (\d+) slots", printed["elastic"], flags=re.MULTILINE)[-1]
+    assert int(epochs) == TRIALS - 1 + EPOCHS
+    assert int(slots) == min(2, os.cpu_count() or 1)
