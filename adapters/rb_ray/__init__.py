@@ -1,19 +1,31 @@
 """Ray Tune on rubberband-tune, and Ray as what the core's engine runs on.
 
-All but `distributed` and `get_allocation` is loaded when it is first used, and these import Ray only when called.
+`scheduling` is the scheduler for Tune, `trainable` what runs under it in a trial; `launching` is the launcher `ray` of
+the core's engine; `nodes`, which both use, makes machines Ray nodes and lets them go; `depots` keeps checkpoints in S3.
+What Ray keeps to itself is used in `_compat` alone, and `plugin` registers what ``rb-tune`` offers.
+
+The names below are loaded when they are first used.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rb_ray.allocation import Allocation, get_allocation
+if TYPE_CHECKING:
+    from rb_ray.scheduling.scheduler import RubberBandScheduler as RubberBandScheduler
+    from rb_ray.trainable.allocation import Allocation as Allocation
+    from rb_ray.trainable.allocation import get_allocation as get_allocation
+    from rb_ray.trainable.distributed import distributed as distributed
+    from rb_ray.trainable.placement import StagePlacement as StagePlacement
 
-# A function and its module share the name: the function is set here, before anything can import the module alone.
-from rb_ray.distributed import distributed
-
-_HOME = {"RubberBandScheduler": "scheduler", "StagePlacement": "placement"}
+_HOME = {
+    "Allocation": "trainable.allocation",
+    "RubberBandScheduler": "scheduling.scheduler",
+    "StagePlacement": "trainable.placement",
+    "distributed": "trainable.distributed",
+    "get_allocation": "trainable.allocation",
+}
 
 __all__ = ["Allocation", "RubberBandScheduler", "StagePlacement", "distributed", "get_allocation"]
 

@@ -36,20 +36,20 @@ def rubberband_register_depots() -> Mapping[str, DepotFactory]:
 
 def _launcher(*, target: Target, clock: Clock) -> Launcher:
     _require_ray("run.launcher")
-    from rb_ray.launcher import RayLauncher
+    from rb_ray.launching.launcher import RayLauncher
 
     return RayLauncher(target, clock=clock)
 
 
 def _provider(*, cloud: Cloud, clock: Clock, inbox: Inbox) -> Provider:
     _require_ray("cloud.provider")
-    from rb_ray.existing import ExistingNodes
+    from rb_ray.nodes.existing import ExistingNodes
 
     return ExistingNodes(clock=clock, inbox=inbox)
 
 
 def _s3(*, uri: str) -> Depot:
-    from rb_ray.store import s3_depot
+    from rb_ray.depots.s3 import s3_depot
 
     return s3_depot(uri=uri)
 

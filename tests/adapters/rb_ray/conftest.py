@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from raynodes import Nodes, nodes
-from rb_ray.cluster import RayCluster
+from rb_ray.nodes.cluster import RayCluster
 
 
 @pytest.fixture(scope="session", autouse=True)

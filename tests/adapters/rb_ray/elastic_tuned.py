@@ -17,8 +17,8 @@ from pathlib import Path
 import ray
 from ray import tune
 from raynodes import pid_with
-from rb_ray.cluster import RayCluster
-from rb_ray.scheduler import RubberBandScheduler
+from rb_ray.nodes.cluster import RayCluster
+from rb_ray.scheduling.scheduler import RubberBandScheduler
 
 import rb_core.providers.local
 from rb_core.hardware import Billing, Cloud, InstanceType, Latency

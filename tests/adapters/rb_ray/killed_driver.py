@@ -16,8 +16,8 @@ import ray
 from ladder import function
 from ray import tune
 from rb_ray import RubberBandScheduler
-from rb_ray.memory import Memory
-from rb_ray.sitting import Sitting
+from rb_ray.scheduling.memory import Memory
+from rb_ray.scheduling.sitting import Sitting
 
 POINTS: dict[str, tuple[type, str, Callable[..., bool]]] = {
     # Two of four trials have come to the first rung.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from raynodes import WAIT_S, local, node_type
-from rb_ray.launcher import RayLauncher
+from rb_ray.launching.launcher import RayLauncher
 
 from rb_core.clock import SystemClock
 from rb_core.ports import NodeNews, NodeNotice, Slot, TrialRun

@@ -11,7 +11,7 @@ import signal
 import sys
 
 from raynodes import Nodes, nodes, pid_with
-from rb_ray.cluster import RayCluster
+from rb_ray.nodes.cluster import RayCluster
 
 from rb_core.errors import RubberBandError
 from rb_core.ports import NodeNews

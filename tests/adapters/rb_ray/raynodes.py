@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rb_ray.cluster import RayCluster
-from rb_ray.nodes import RayNodes
+from rb_ray.nodes.cluster import RayCluster
+from rb_ray.nodes.joining import RayNodes
 
 from rb_core.clock import SystemClock
 from rb_core.hardware import Cloud, InstanceType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import rb_ray
-from rb_ray.allocation import trial_number
+from rb_ray.trainable.allocation import trial_number
 
 
 def test_outside_of_a_trial_there_is_one_slot():

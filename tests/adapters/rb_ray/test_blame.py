@@ -6,7 +6,7 @@ import pickle
 import queue
 
 import pytest
-from rb_ray.ending import End, ending, watch
+from rb_ray.trainable.ending import End, ending, watch
 
 from rb_core.errors import FailureKind, TrialFailure, TrialMisuse
 

@@ -1,8 +1,8 @@
 import pytest
-from rb_ray.chronicle import Chronicle
-from rb_ray.fleet import FixedFleet
-from rb_ray.rungs import Rungs
-from test_elastic import BOX, Rig, box
+from rb_ray.scheduling.chronicle import Chronicle
+from rb_ray.scheduling.fleet import FixedFleet
+from rb_ray.scheduling.rungs import Rungs
+from test_elastic_fleet import BOX, Rig, box
 
 from rb_core.events import StageEnded, StageStarted, TrialFailed, TrialInterrupted, TrialLeft, TrialPaused
 from rb_core.plan import StageAllocation

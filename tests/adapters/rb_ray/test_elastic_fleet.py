@@ -2,8 +2,8 @@ import atexit
 import dataclasses
 
 import pytest
-from rb_ray.elastic import ElasticFleet
-from rb_ray.runlog import RunLog
+from rb_ray.scheduling.elastic import ElasticFleet
+from rb_ray.scheduling.runlog import RunLog
 
 from rb_core.clock import ManualClock
 from rb_core.errors import BudgetExceeded, LaunchFailure, LeakedNodes, UnusableLog

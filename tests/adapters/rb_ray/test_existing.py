@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 import ray
 from raynodes import Nodes, node_type, nodes
-from rb_ray import existing
-from rb_ray.cluster import RayCluster
-from rb_ray.existing import ExistingNodes
-from rb_ray.gather import gather
-from rb_ray.nodes import RayNodes
-from rb_ray.versions import versions
+from rb_ray.nodes import existing
+from rb_ray.nodes.cluster import RayCluster
+from rb_ray.nodes.existing import ExistingNodes
+from rb_ray.nodes.gather import gather
+from rb_ray.nodes.joining import RayNodes
+from rb_ray.nodes.versions import versions
 
 from rb_core.clock import SystemClock
 from rb_core.errors import InvalidInput, LaunchFailure

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 import torch.distributed as dist
-from rb_ray.allocation import Allocation
-from rb_ray.group import Gathering, StorePeers, leave, process_group
-from rb_ray.lead import gathering_of
-from rb_ray.ranks import Options
+from rb_ray.trainable.allocation import Allocation
+from rb_ray.trainable.group import Gathering, StorePeers, leave, process_group
+from rb_ray.trainable.lead import gathering_of
+from rb_ray.trainable.ranks import Options
 
 from rb_core.errors import InvalidInput, LaunchFailure, TrialMisuse
 from rb_core.training.peers import Alone, PeerLost

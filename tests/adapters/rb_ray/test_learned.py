@@ -1,8 +1,8 @@
 import pytest
-from rb_ray.ground import FixedGround
-from rb_ray.learned import LearnedAllotter
-from rb_ray.outlook import UNKNOWN
-from rb_ray.seen import Seen, Stint
+from rb_ray.scheduling.ground import FixedGround
+from rb_ray.scheduling.learned import LearnedAllotter
+from rb_ray.scheduling.outlook import UNKNOWN
+from rb_ray.scheduling.seen import Seen, Stint
 from test_planned import EXPERIMENT, Fixed
 from test_planned import Rented as RentedOfAnyKind
 

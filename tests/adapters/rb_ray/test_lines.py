@@ -5,7 +5,7 @@ import socket
 import threading
 
 import pytest
-from rb_ray.lines import Listener, dial
+from rb_ray.launching.lines import Listener, dial
 
 from rb_core.errors import LaunchFailure
 
@@ -77,7 +77,7 @@ def test_what_the_listener_proves_with_is_no_proof_for_the_other_side(listener):
 
 
 def test_one_who_says_nothing_holds_up_nobody_and_is_closed(listener, monkeypatch):
-    monkeypatch.setattr("rb_ray.lines.HANDSHAKE_S", 0.3)
+    monkeypatch.setattr("rb_ray.launching.lines.HANDSHAKE_S", 0.3)
     (ticket,) = listener.offer(1)
     with socket.create_connection((ticket.host, ticket.port)) as silent:
         dial(ticket).close()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from launched import joined, on
-from rb_ray import luggage
-from rb_ray.host import moved
+from rb_ray.launching import luggage
+from rb_ray.launching.host import moved
 
 from rb_core.errors import FailureKind, InvalidInput
 from rb_core.target import Target
@@ -49,7 +49,7 @@ def test_a_copy_of_the_folder_goes_along_without_what_is_to_stay(ray_cluster, co
 
 
 def test_a_folder_that_is_too_large_is_refused_before_anything_is_started(ray_cluster, code, monkeypatch):
-    monkeypatch.setattr("rb_ray.luggage.MOST_MIB", 1)
+    monkeypatch.setattr("rb_ray.launching.luggage.MOST_MIB", 1)
     (code / "data.bin").write_bytes(bytes(2**20 + 1))
     launcher = joined(Target.parse("train.py:train", base=code), ships=True)
     with pytest.raises(InvalidInput, match=r"train.target: the folder of the code, .*more than 1 MiB.*\.rayignore"):

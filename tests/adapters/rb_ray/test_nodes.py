@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import ray
 from raynodes import Nodes, mentioning, node_type, nodes, pid_with
-from rb_ray import nodes as nodes_module
-from rb_ray.cluster import RayCluster
-from rb_ray.nodes import RayNodes
-from rb_ray.versions import versions
+from rb_ray.nodes import joining
+from rb_ray.nodes.cluster import RayCluster
+from rb_ray.nodes.joining import RayNodes
+from rb_ray.nodes.versions import versions
 
 from rb_core.clock import SystemClock
 from rb_core.errors import InvalidInput
@@ -101,7 +101,7 @@ def test_a_node_that_leaves_by_itself_is_lost(ray_nodes: Nodes):
 
 
 def test_a_busy_node_is_not_taken_away(ray_nodes: Nodes, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(nodes_module, "KEPT_S", 1.0)
+    monkeypatch.setattr(joining, "KEPT_S", 1.0)
     (name,) = ray_nodes.launch(1)
     group = ray.util.placement_group([ray_nodes.cluster.member(name).bundle(1)])
     assert group.wait(30)
@@ -115,7 +115,7 @@ def test_a_busy_node_is_not_taken_away(ray_nodes: Nodes, monkeypatch: pytest.Mon
 
 
 def test_an_idle_node_that_ray_would_keep_is_released_all_the_same(ray_nodes: Nodes, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(nodes_module, "KEPT_S", 1.0)
+    monkeypatch.setattr(joining, "KEPT_S", 1.0)
     (name,) = ray_nodes.launch(1)
     member = ray_nodes.cluster.member(name)
     there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(member.node_id, soft=False)
@@ -157,7 +157,7 @@ def test_a_node_that_has_not_joined_can_be_released(ray_nodes: Nodes):
 
 
 def test_a_node_of_other_versions_is_refused_with_both_named(ray_cluster: RayCluster, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(nodes_module, "versions", lambda: {**versions(), "torch": "1.0.0"})
+    monkeypatch.setattr(joining, "versions", lambda: {**versions(), "torch": "1.0.0"})
     with nodes(ray_cluster) as own:
         own.provider.launch(["other"], node_type(), run=own.run)
         own.hear("other", NodeNews.RUNNING)

@@ -2,15 +2,15 @@ import dataclasses
 import json
 
 import pytest
-from rb_ray.allotting import EvenAllotter
-from rb_ray.elastic import ElasticFleet
-from rb_ray.fleet import FixedFleet
-from rb_ray.learned import LearnedAllotter
-from rb_ray.parts import PROFILE, allotter_for, fleet_for
-from rb_ray.planned import PlannedAllotter
-from rb_ray.seen import Seen
-from rb_ray.terms import read_terms
-from test_elastic import CLOUD, PROBLEM
+from rb_ray.scheduling.allotting import EvenAllotter
+from rb_ray.scheduling.elastic import ElasticFleet
+from rb_ray.scheduling.fleet import FixedFleet
+from rb_ray.scheduling.learned import LearnedAllotter
+from rb_ray.scheduling.parts import PROFILE, allotter_for, fleet_for
+from rb_ray.scheduling.planned import PlannedAllotter
+from rb_ray.scheduling.seen import Seen
+from rb_ray.scheduling.terms import read_terms
+from test_elastic_fleet import CLOUD, PROBLEM
 from test_learned import first_stage
 
 from rb_core.clock import ManualClock

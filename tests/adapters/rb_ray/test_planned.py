@@ -1,9 +1,9 @@
 import dataclasses
 
 import pytest
-from rb_ray.ground import FixedGround
-from rb_ray.planned import PlannedAllotter
-from rb_ray.seen import Seen, Stint
+from rb_ray.scheduling.ground import FixedGround
+from rb_ray.scheduling.planned import PlannedAllotter
+from rb_ray.scheduling.seen import Seen, Stint
 
 from rb_core.errors import InvalidInput, NoFeasiblePlan
 from rb_core.expectation import Batch

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import ray
 from raynodes import marked
-from rb_ray.cluster import LOOPBACK, RayCluster
+from rb_ray.nodes.cluster import LOOPBACK, RayCluster
 
 from rb_core.clock import SystemClock, pause
 from rb_core.errors import InvalidInput
@@ -21,7 +21,7 @@ from rb_core.errors import InvalidInput
 HERE = Path(__file__).parent
 JOIN = """
 from rb_core.errors import InvalidInput
-from rb_ray.cluster import RayCluster
+from rb_ray.nodes.cluster import RayCluster
 try:
     with RayCluster() as cluster:
         print("joined", cluster.address, cluster.host)

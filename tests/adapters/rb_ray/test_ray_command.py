@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from raynodes import marked
-from rb_ray.cluster import RayCluster
+from rb_ray.nodes.cluster import RayCluster
 
 from rb_core.clock import SystemClock, pause
 

@@ -10,8 +10,8 @@ import pytest
 import ray
 from launched import TRAINED
 from raynodes import local, node_type, pid_with
-from rb_ray.bootstrap import node_resource
-from rb_ray.launcher import RayLauncher
+from rb_ray.launching.launcher import RayLauncher
+from rb_ray.nodes.bootstrap import node_resource
 
 from rb_core.clock import SystemClock
 from rb_core.engine import Engine

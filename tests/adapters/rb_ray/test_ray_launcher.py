@@ -1,7 +1,7 @@
 """The launcher `ray` keeps what every launcher keeps."""
 
 import pytest
-from rb_ray.launcher import RayLauncher
+from rb_ray.launching.launcher import RayLauncher
 
 from rb_core.clock import SystemClock
 from rb_core.launchers.group import apart

@@ -13,9 +13,9 @@ import torch
 from launched import TRAINED, above, joined, on, until_gone
 from ray.util import placement_group_table
 from raynodes import pid_with
-from rb_ray.bootstrap import node_resource
-from rb_ray.launcher import RayLauncher
-from rb_ray.store import S3Depot
+from rb_ray.depots.s3 import S3Depot
+from rb_ray.launching.launcher import RayLauncher
+from rb_ray.nodes.bootstrap import node_resource
 from s3server import CREDENTIALS, Bucket, s3_server
 
 from rb_core.clock import SystemClock
@@ -117,7 +117,7 @@ def test_the_rank_at_fault_is_blamed_whatever_the_others_on_other_nodes_say(home
 
 def test_a_trial_whose_slots_others_hold_fails_within_a_bound(home, pair, tmp_path, monkeypatch):
     holder, _ = waiting(home, pair[:1], tmp_path)
-    monkeypatch.setattr("rb_ray.placed.SLOTS_S", 0.5)
+    monkeypatch.setattr("rb_ray.launching.placed.SLOTS_S", 0.5)
     failure = Story(home.launcher, on(home.slots(*pair), tmp_path, trial=1)).to_end().failure
     assert failure.kind is FailureKind.UNSTARTED
     assert f"did not hold 2 slot(s) of {pair[0]}, {pair[1]}" in failure.cause
@@ -137,7 +137,7 @@ def test_a_trial_that_waits_for_its_slots_can_be_ended(home, pair, tmp_path, end
 
 
 def test_a_frozen_machine_holds_up_no_kill(home, pair, tmp_path, monkeypatch):
-    monkeypatch.setattr("rb_ray.placed.FAREWELL_S", 0.5)
+    monkeypatch.setattr("rb_ray.launching.placed.FAREWELL_S", 0.5)
     story, pids = waiting(home, pair, tmp_path)
     (frozen,) = above(pids[1], 1)
     os.kill(frozen, signal.SIGSTOP)

@@ -6,8 +6,8 @@ import json
 import shutil
 
 import pytest
-from rb_ray.allocation import Allocation
-from rb_ray.reporting import ReportChannel, TuneTrial, a_run, restored_from, saving_after, scratch
+from rb_ray.trainable.allocation import Allocation
+from rb_ray.trainable.reporting import ReportChannel, TuneTrial, a_run, restored_from, saving_after, scratch
 
 from rb_core.errors import DamagedCheckpoint, TrialMisuse, UnusableCheckpoint
 from rb_core.training.peers import Alone

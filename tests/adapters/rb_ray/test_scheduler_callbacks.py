@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
-from rb_ray import RubberBandScheduler, results
+from rb_ray import RubberBandScheduler
+from rb_ray.scheduling import results
 
 CONTINUE, PAUSE, STOP = TrialScheduler.CONTINUE, TrialScheduler.PAUSE, TrialScheduler.STOP
 
@@ -277,7 +278,7 @@ def test_last_trials_may_go_on():
 
 
 def test_a_searcher_that_waits_for_results_gets_them(monkeypatch):
-    from rb_ray import hosting
+    from rb_ray.scheduling import hosting
 
     monkeypatch.setattr(hosting, "STALLED_S", -1.0)
     search = SimpleNamespace(is_finished=lambda: False, total_samples=6)

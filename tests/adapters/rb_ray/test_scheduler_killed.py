@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from light_tune import LightController, Table
 from rb_ray import RubberBandScheduler
-from rb_ray.fleet import FixedFleet
-from rb_ray.hosting import TuneTrials
-from rb_ray.memory import BEFORE, FILE, Memory
-from rb_ray.rungs import Rungs
+from rb_ray.scheduling.fleet import FixedFleet
+from rb_ray.scheduling.hosting import TuneTrials
+from rb_ray.scheduling.memory import BEFORE, FILE, Memory
+from rb_ray.scheduling.rungs import Rungs
 
 TABLE = Table(
     mode="max",

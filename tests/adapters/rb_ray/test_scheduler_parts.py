@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from rb_ray.allotting import EvenAllotter
-from rb_ray.fleet import FixedFleet
-from rb_ray.memory import BEFORE, FILE, Memory, parse_memory, read_memory
-from rb_ray.rungs import Rungs
-from rb_ray.seen import MOST_REPORTS, Seen, Stint
-from rb_ray.stopwatch import Stopwatch
-from rb_ray.terms import read_terms
+from rb_ray.scheduling.allotting import EvenAllotter
+from rb_ray.scheduling.fleet import FixedFleet
+from rb_ray.scheduling.memory import BEFORE, FILE, Memory, parse_memory, read_memory
+from rb_ray.scheduling.rungs import Rungs
+from rb_ray.scheduling.seen import MOST_REPORTS, Seen, Stint
+from rb_ray.scheduling.stopwatch import Stopwatch
+from rb_ray.scheduling.terms import read_terms
 
 from rb_core.bracket import Verdict
 from rb_core.clock import ManualClock, pause

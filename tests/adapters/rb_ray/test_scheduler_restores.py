@@ -12,7 +12,7 @@ from pathlib import Path
 from killed_driver import POINTS
 from ladder import steps
 from rb_ray import _compat
-from rb_ray.bootstrap import token_env
+from rb_ray.nodes.bootstrap import token_env
 
 HERE = Path(__file__).parent
 

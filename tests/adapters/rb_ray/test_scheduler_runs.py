@@ -179,7 +179,7 @@ def test_what_cannot_work_is_refused_with_what_to_do(tmp_path, case):
 
 
 def test_more_than_the_cluster_has_is_given_up_in_bounded_time(tmp_path, monkeypatch):
-    from rb_ray import fleet
+    from rb_ray.scheduling import fleet
 
     monkeypatch.setattr(fleet.FixedFleet.__init__, "__kwdefaults__", {"patience_s": 0.5})
     big = tune.with_resources(function(), {"cpu": 64})

@@ -8,11 +8,11 @@ import random
 import pytest
 from light_tune import LightController, Table
 from rb_ray import RubberBandScheduler
-from rb_ray.allotting import EvenAllotter
-from rb_ray.fleet import FixedFleet
-from rb_ray.rungs import Rungs
-from rb_ray.seen import Seen
-from rb_ray.stages import CLEARING_S, Phase, Stages, Standing
+from rb_ray.scheduling.allotting import EvenAllotter
+from rb_ray.scheduling.fleet import FixedFleet
+from rb_ray.scheduling.rungs import Rungs
+from rb_ray.scheduling.seen import Seen
+from rb_ray.scheduling.stages import CLEARING_S, Phase, Stages, Standing
 
 from rb_core.clock import ManualClock, pause
 from rb_core.errors import LaunchFailure

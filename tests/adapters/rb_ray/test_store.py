@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from rb_ray import outage, store
-from rb_ray.store import S3Depot, s3_depot
+from rb_ray.depots import outage
+from rb_ray.depots import s3 as store
+from rb_ray.depots.s3 import S3Depot, s3_depot
 from s3server import ANSWERS, CREDENTIALS, Bucket, Proxy, s3_server
 
 from rb_core.errors import DamagedCheckpoint, InvalidInput, StoreFailure, UnusableCheckpoint

@@ -6,10 +6,10 @@ import platform
 
 import pytest
 from raynodes import node_type
-from rb_ray.bootstrap import bootstrap
-from rb_ray.member import Member
-from rb_ray.starting import arguments
-from rb_ray.versions import labels, mismatch, told, versions
+from rb_ray.nodes.bootstrap import bootstrap
+from rb_ray.nodes.member import Member
+from rb_ray.nodes.starting import arguments
+from rb_ray.nodes.versions import labels, mismatch, told, versions
 
 OURS = {"python": "3.11.7", "ray": "2.60.0", "torch": "2.13.0", "rubberband-tune": "0.1.0"}
 

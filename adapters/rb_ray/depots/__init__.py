@@ -1,0 +1,1 @@
+"""Checkpoints on stores that are no folders."""

@@ -1,0 +1,1 @@
+"""The scheduler for Tune: rungs, plans and nodes."""
