@@ -16,6 +16,7 @@ from rb_core.spec import ExperimentSpec
 from rb_plugins.config.durations import factor, seconds
 from rb_plugins.config.profile import read_profile
 from rb_plugins.tuning import ON_DEADLINE, AtDeadline
+from rb_ray.nodes.existing import ExistingNodes
 
 ITERATIONS = "training_iteration"
 """What Tune counts a trial's reports by; rungs of this attribute are iterations that a trainable can count too."""
@@ -99,6 +100,11 @@ def read_terms(
         raise ValueError(f"`time_attr` must be the name of a result's attribute, but got {time_attr!r}.")
     if nodes is not None and not isinstance(nodes, Cloud):
         raise ValueError(f"`nodes` must be an `rb_core.hardware.Cloud` or None, but got {nodes!r}.")
+    if nodes is not None and nodes.provider == ExistingNodes.name:
+        raise ValueError(
+            f"`nodes` must be of a provider whose nodes are started for the run, such as 'local', but got those of "
+            f"{nodes.provider!r}, which the cluster has already. Leave `nodes` out to run on the cluster as it stands."
+        )
     with in_tune_s_words():
         times, limit_s = read_deadline(deadline)
         for key, usd in (("budget_usd", budget_usd), ("max_usd", max_usd)):

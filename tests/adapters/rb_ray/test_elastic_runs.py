@@ -97,6 +97,7 @@ def test_the_run_can_be_reported_with_its_bill(run):
     assert outcome.bill.cost_usd == pytest.approx(held_s / 3600.0, abs=len(nodes) / 3600.0)
 
 
+@pytest.mark.long
 def test_a_driver_that_is_killed_at_a_barrier_is_restored_and_leaves_no_node(tmp_path):
     environ = {**os.environ, "RB_HOME": str(tmp_path), "PYTHONPATH": str(PROGRAM.parent)}
     command = [sys.executable, str(PROGRAM), str(tmp_path)]

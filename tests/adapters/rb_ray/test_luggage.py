@@ -87,6 +87,7 @@ def test_a_function_that_fails_on_import_is_refused_at_the_start(ray_cluster, co
         launcher.__enter__()
 
 
+@pytest.mark.long
 def test_a_function_that_fails_on_import_on_one_node_alone_fails_its_trials_for_good(ray_cluster, code, tmp_path):
     with joined(Target.parse("train.py:train", base=code)) as home:
         (code / "beside.py").write_text("raise OSError('no such disk')\n")

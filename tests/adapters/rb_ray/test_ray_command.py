@@ -69,6 +69,7 @@ def command(
     return subprocess.Popen([sys.executable, "-c", program], cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True)
 
 
+@pytest.mark.long
 def test_it_joins_a_cluster_and_holds_4_2_and_1_nodes(ray_cluster: RayCluster, tmp_path):
     seen = []
     clock = SystemClock()

@@ -146,6 +146,7 @@ def train(config, trial):
 """
 
 
+@pytest.mark.long
 def test_a_run_whose_program_is_killed_is_resumed_on_a_new_cluster(tmp_path):
     (tmp_path / "killed.toml").write_text(EXPERIMENT)
     (tmp_path / "train_killed.py").write_text(TRAIN)

@@ -136,6 +136,7 @@ def test_a_trial_that_waits_for_its_slots_can_be_ended(home, pair, tmp_path, end
     assert groups() == []
 
 
+@pytest.mark.long
 def test_a_frozen_machine_holds_up_no_kill(home, pair, tmp_path, monkeypatch):
     monkeypatch.setattr("rb_ray.launching.placed.FAREWELL_S", 0.5)
     story, pids = waiting(home, pair, tmp_path)
@@ -213,6 +214,7 @@ def test_a_program_that_is_killed_leaves_no_rank_and_no_host(tmp_path):
     until_gone(*pids)
 
 
+@pytest.mark.long
 def test_ranks_get_the_threads_of_the_launcher_and_not_those_of_ray(ray_cluster, tmp_path):
     with RayLauncher(Target.parse(f"{TRAINED}:act"), SystemClock(), threads_per_rank=2) as launcher:
         story = Story(launcher, a_run(tmp_path, config={"act": "tells_threads"})).to_end()

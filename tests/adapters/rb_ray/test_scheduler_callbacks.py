@@ -15,6 +15,8 @@ from ray.tune.schedulers import TrialScheduler
 from rb_ray import RubberBandScheduler
 from rb_ray.scheduling import results
 
+from rb_core.hardware import Cloud, InstanceType
+
 CONTINUE, PAUSE, STOP = TrialScheduler.CONTINUE, TrialScheduler.PAUSE, TrialScheduler.STOP
 
 
@@ -387,6 +389,10 @@ WRONG = {
     "time_attr": ({"time_attr": ""}, "`time_attr`"),
     "slots": ({"max_slots_per_trial": 0}, "`max_slots_per_trial` must be a positive integer"),
     "nodes": ({"nodes": 4}, "`nodes` must be"),
+    "nodes of the cluster": (
+        {"nodes": Cloud(provider="ray", instance_types=(InstanceType(name="box", slots=1, usd_per_hour=1.0),))},
+        "got those of 'ray', which the cluster has already. Leave `nodes` out",
+    ),
     "usd": ({"max_usd": 0}, "`max_usd`"),
 }
 
