@@ -68,9 +68,9 @@ class RubberBandExecutor:
         provider:
             Name of the provider of ``cloud``.
         launcher:
-            ``"ddp"`` for objectives that may run data-parallel with torch, ``"process"`` for others, or
-            ``"inline"``: in the caller's own process and thread, one at a time. By default ``"ddp"`` where torch
-            has been imported, else ``"process"``.
+            ``"ddp"`` for objectives that may run data-parallel with torch, ``"process"`` for others, ``"ray"`` for the
+            nodes of a Ray cluster, or ``"inline"``: in the caller's own process and thread, one at a time. By default
+            ``"ddp"`` where torch has been imported, else ``"process"``.
         planner:
             Who plans.
         unresumable:

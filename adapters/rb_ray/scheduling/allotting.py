@@ -15,6 +15,10 @@ from rb_ray.scheduling.seen import Seen
 class Allotter(Protocol):
     """Chooses nodes and slots per trial for one stage after another."""
 
+    @property
+    def deadline_s(self) -> float | None:
+        """When all is to be over, in seconds since the first trial came; None without a deadline, or not known yet."""
+
     def allot(self, experiment: ExperimentSpec, stage: int, alive: Sequence[int], seen: Seen) -> StageAllocation:
         """What the stage that begins runs on.
 
@@ -34,6 +38,8 @@ class Allotter(Protocol):
 
 class EvenAllotter:
     """All nodes that are there, split evenly among the trials that are left; for clusters that stay as they are."""
+
+    deadline_s = None
 
     def __init__(self, fleet: Fleet, *, widths: Sequence[int] = (1,)) -> None:
         """An allotter.

@@ -51,11 +51,16 @@ class LearnedAllotter:
         self._most_slots = most_slots
         self._keep = keep
 
+    @property
+    def deadline_s(self) -> float | None:
+        """When all is to be over, once that is known; see `Allotter.deadline_s`."""
+        return self._outlook.deadline_s
+
     def allot(self, experiment: ExperimentSpec, stage: int, alive: Sequence[int], seen: Seen) -> StageAllocation:
         """What the plan says of the stage; see `Allotter.allot`. Raises nothing: what is late is only warned of."""
         measurements = self._measurements(seen.stints)
         try:
-            profile = self._measured(measurements, seen)
+            profile = self._measured(measurements)
         except UnusableProfile as error:
             if stage > 0:
                 self._outlook.warn(f"nothing can be planned yet: {error}. The stage runs with one slot a trial")
@@ -72,7 +77,7 @@ class LearnedAllotter:
             least_gain=0.0,
         )
 
-    def _measured(self, measurements: Sequence[tuple[Measurement, Stint]], seen: Seen) -> ScalingProfile:
+    def _measured(self, measurements: Sequence[tuple[Measurement, Stint]]) -> ScalingProfile:
         starts = tuple(measurement for measurement, _ in measurements)
         profile, fit = observed(starts)
         if self._keep is not None:
@@ -84,7 +89,7 @@ class LearnedAllotter:
                     measurements=starts,
                     fit=fit,
                     warnings=steadiness_warnings(starts),
-                    seconds=seen.elapsed_s,
+                    seconds=0.0,  # nothing was run for the sake of measuring
                 )
             )
         return profile

@@ -35,7 +35,12 @@ Warn = Callable[[str], None]
 
 
 class Outlook:
-    """What is planned for the stages that are left, and the limit that it is planned for."""
+    """What is planned for the stages that are left, and the limit that it is planned for.
+
+    Attributes:
+        deadline_s: when all is to be over, in seconds since the first trial came; None for a budget, and for a multiple
+            of what the fastest plan takes as long as there is none.
+    """
 
     def __init__(
         self,
@@ -62,7 +67,7 @@ class Outlook:
         self._warn = _logger.warning if warn is None else warn
         self._ahead: dict[int, StageAllocation] = {}
         self._ran_on: dict[int, InstanceType] = {}
-        self._deadline_s = objective.deadline_s
+        self.deadline_s = objective.deadline_s
 
     def begin(self, experiment: ExperimentSpec, profile: ScalingProfile) -> StageAllocation:
         """Plan all stages; what the first one runs on.
@@ -79,7 +84,7 @@ class Outlook:
             )
         resolved = resolve(problem)
         plan = self._planner.plan(resolved, self._rng)
-        self._deadline_s = resolved.objective.deadline_s if resolved.objective else None
+        self.deadline_s = resolved.objective.deadline_s if resolved.objective else None
         self._ground.planned(resolved, plan)
         self._take(0, plan.chains[0])
         return self._ahead[0]
@@ -145,9 +150,9 @@ class Outlook:
 
     def limit(self, experiment: ExperimentSpec, profile: ScalingProfile) -> None:
         """Set a deadline that was given as a multiple of what the fastest plan takes, once, by a first profile."""
-        if self._deadline_s is None and self._objective.deadline_factor is not None:
+        if self.deadline_s is None and self._objective.deadline_factor is not None:
             resolved = resolve(self._problem(experiment, profile))
-            self._deadline_s = resolved.objective.deadline_s if resolved.objective else None
+            self.deadline_s = resolved.objective.deadline_s if resolved.objective else None
 
     def ran_on(self, stage: int) -> InstanceType | None:
         """The type of the nodes that a stage ran on; None where that is not known: in an earlier sitting of the run."""
@@ -183,9 +188,9 @@ class Outlook:
 
     def _left(self, elapsed_s: float) -> Objective | None:
         """What is left of the limit; None when nothing is, so that the rest is to be as cheap as possible."""
-        if self._deadline_s is None:
+        if self.deadline_s is None:
             return self._objective
-        left_s = self._deadline_s - elapsed_s
+        left_s = self.deadline_s - elapsed_s
         if left_s <= 0:
             return None
         return Objective(deadline_s=left_s, confidence=self._objective.confidence)
@@ -196,12 +201,12 @@ class Outlook:
                 f"no plan keeps the budget of {money(self._objective.budget_usd or 0.0)} any more: the run is expected "
                 f"to cost {money(found.cost_usd)}. It goes on as cheaply as possible"
             )
-        if self._deadline_s is None:
+        if self.deadline_s is None:
             return
-        late_s = elapsed_s + found.jct_s - self._deadline_s
-        if found.late_s or elapsed_s >= self._deadline_s:
+        late_s = elapsed_s + found.jct_s - self.deadline_s
+        if found.late_s or elapsed_s >= self.deadline_s:
             self._warn(
-                f"no plan keeps the deadline of {duration(self._deadline_s)} any more: the run is expected to end "
+                f"no plan keeps the deadline of {duration(self.deadline_s)} any more: the run is expected to end "
                 f"{duration(late_s)} late. It goes on as cheaply as that allows"
             )
 

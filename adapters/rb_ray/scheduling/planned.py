@@ -40,6 +40,11 @@ class PlannedAllotter:
         self._outlook = Outlook(ground, objective, planner=planner, seed=seed, warn=warn)
         self._profile = profile
 
+    @property
+    def deadline_s(self) -> float | None:
+        """When all is to be over, once that is known; see `Allotter.deadline_s`."""
+        return self._outlook.deadline_s
+
     def allot(self, experiment: ExperimentSpec, stage: int, alive: Sequence[int], seen: Seen) -> StageAllocation:
         """What the plan says of the stage; see `Allotter.allot`.
 

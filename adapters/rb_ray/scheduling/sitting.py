@@ -99,11 +99,12 @@ class Sitting:
         self._written: tuple[int, ...] = ()
         self._began = datetime.fromisoformat(memory.began_utc)
         self.trials = TuneTrials(self._fleet, clock, ends=self._ends, given=self._given)
+        self._allotter = allotter_for(terms, self._fleet, clock, folder=self._folder, target=first.trainable_name)
         self.stages = Stages(
             self.rungs,
             self.trials,
             self._fleet,
-            allotter_for(terms, self._fleet, clock, folder=self._folder, target=first.trainable_name),
+            self._allotter,
             clock,
             allotments=memory.allotments,
             seen=self.seen,
@@ -281,7 +282,7 @@ class Sitting:
 
     @property
     def _late_s(self) -> float:
-        deadline_s = self._terms.deadline_s
+        deadline_s = self._allotter.deadline_s
         return -math.inf if deadline_s is None else self._elapsed_s - deadline_s
 
     def _ends(self, stage: int) -> tuple[int | None, int | None]:

@@ -105,6 +105,12 @@ def read_terms(
             f"`nodes` must be of a provider whose nodes are started for the run, such as 'local', but got those of "
             f"{nodes.provider!r}, which the cluster has already. Leave `nodes` out to run on the cluster as it stands."
         )
+    for key, usd in (("budget_usd", budget_usd), ("max_usd", max_usd)):
+        if usd is not None and nodes is None:
+            raise ValueError(
+                f"`{key}` needs `nodes` with a price: the cluster that Ray is connected to has none that is known. "
+                "Give `nodes`, or a `deadline` in its place."
+            )
     with in_tune_s_words():
         times, limit_s = read_deadline(deadline)
         for key, usd in (("budget_usd", budget_usd), ("max_usd", max_usd)):

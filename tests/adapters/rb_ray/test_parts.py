@@ -60,7 +60,7 @@ def allotter(folder=None, **changes):
         ({"profile": PROBLEM.profile}, EvenAllotter),
         ({"deadline": "1h"}, LearnedAllotter),
         ({"deadline": "1.5x", "profile": PROBLEM.profile}, PlannedAllotter),
-        ({"budget_usd": 1.0, "profile": PROBLEM.profile}, PlannedAllotter),
+        ({"budget_usd": 1.0, "profile": PROBLEM.profile, "nodes": CLOUD}, PlannedAllotter),
     ],
 )
 def test_what_is_asked_decides_who_allots(changes, kind):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import pickle
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -376,6 +377,7 @@ def test_a_failed_trial_that_the_user_resumes_takes_part_again(runner, tmp_path)
     assert after.launch() == [again[2]]
 
 
+BOXES = Cloud(instance_types=(InstanceType(name="box", slots=1, usd_per_hour=1.0),))
 WRONG = {
     "max_t": ({"max_t": 0}, "`max_t` must be a positive integer"),
     "grace": ({"max_t": 3, "grace_period": 4}, r"`grace_period` must not exceed `max_t` \(3\)"),
@@ -390,10 +392,12 @@ WRONG = {
     "slots": ({"max_slots_per_trial": 0}, "`max_slots_per_trial` must be a positive integer"),
     "nodes": ({"nodes": 4}, "`nodes` must be"),
     "nodes of the cluster": (
-        {"nodes": Cloud(provider="ray", instance_types=(InstanceType(name="box", slots=1, usd_per_hour=1.0),))},
+        {"nodes": replace(BOXES, provider="ray")},
         "got those of 'ray', which the cluster has already. Leave `nodes` out",
     ),
-    "usd": ({"max_usd": 0}, "`max_usd`"),
+    "usd": ({"max_usd": 0, "nodes": BOXES}, "`max_usd` must be a finite number above 0"),
+    "a budget for nothing": ({"budget_usd": 1}, "`budget_usd` needs `nodes` with a price"),
+    "a limit for nothing": ({"max_usd": 1, "deadline": 60}, "`max_usd` needs `nodes` with a price"),
 }
 
 
