@@ -2,6 +2,8 @@
 
     python examples/benchmarks [names]
 
+Those that take long are run when they are named.
+
 Each script runs in a process of its own and prints one line of JSON. Figures mean something on an otherwise idle
 machine only: the load is printed with them.
 """
@@ -28,6 +30,7 @@ class Benchmark:
         figure: where the figure stands in the script's answer, keys joined by dots.
         unit: of figure and goal.
         goal: the largest value that is good enough; None for a figure without a goal.
+        long: whether it takes many minutes.
     """
 
     what: str
@@ -35,6 +38,7 @@ class Benchmark:
     figure: str
     unit: str
     goal: float | None = None
+    long: bool = False
 
 
 BENCHMARKS = (
@@ -129,6 +133,23 @@ BENCHMARKS = (
         unit="x",
         goal=1,
     ),
+    Benchmark(
+        what="Ray Tune, steps of 1 s: node-s against its best",
+        script="ray_contest 1",
+        figure="ratio",
+        unit="x",
+        long=True,
+    ),
+    Benchmark(
+        what="... pause at a rung against a restart",
+        script="ray_contest 1",
+        figure="barrier",
+        unit="x",
+        goal=2,
+        long=True,
+    ),
+    Benchmark(what="... with steps of 5 s", script="ray_contest 5", figure="ratio", unit="x", long=True),
+    Benchmark(what="... with steps of 20 s", script="ray_contest 20", figure="ratio", unit="x", goal=0.6, long=True),
 )
 
 
@@ -164,7 +185,7 @@ def main(names: list[str]) -> int:
     print(machine())
     missed = 0
     for benchmark in BENCHMARKS:
-        if names and benchmark.script.split()[0] not in names:
+        if benchmark.script.split()[0] not in names if names else benchmark.long:
             continue
         value = measured(benchmark)
         late = benchmark.goal is not None and value > benchmark.goal

@@ -204,7 +204,13 @@ def measure(step_s: float, contestants: list[str]) -> dict:
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
         results[contestant] = json.loads(done.stdout.splitlines()[-1])
         print(contestant, results[contestant], file=sys.stderr, flush=True)
-    return {"benchmark": "ray_contest", "step_s": step_s, **results, "ratio": ratio(results)}
+    return {
+        "benchmark": "ray_contest",
+        "step_s": step_s,
+        **results,
+        "ratio": ratio(results),
+        "barrier": barrier(results),
+    }
 
 
 def ratio(results: dict[str, dict]) -> float | None:
@@ -212,6 +218,13 @@ def ratio(results: dict[str, dict]) -> float | None:
     ours = results.get("elastic")
     theirs = [results[n]["node_s"] for n in RAYS_OWN if n in results and ours and results[n]["best"] >= ours["best"]]
     return round(ours["node_s"] / min(theirs), 3) if ours and theirs else None
+
+
+def barrier(results: dict[str, dict]) -> float | None:
+    """The pause of all nodes at a rung, elastic, in restarts of a process as ASHA has them."""
+    if not {"asha", "elastic"} <= results.keys():
+        return None
+    return round(results["elastic"]["barrier_s"] / results["asha"]["restart_s"], 2)
 
 
 if __name__ == "__main__":
