@@ -25,6 +25,7 @@ def test_the_readme_shows_the_script_in_under_25_lines():
     assert len(SCRIPT.read_text(encoding="utf-8").splitlines()) < 25
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_it_tunes_the_digits(tmp_path):
     done = subprocess.run(

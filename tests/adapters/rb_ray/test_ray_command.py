@@ -91,6 +91,7 @@ def test_it_joins_a_cluster_and_holds_4_2_and_1_nodes(ray_cluster: RayCluster, t
     assert len(ray_cluster.table()) >= 5
 
 
+@pytest.mark.long
 def test_it_starts_a_cluster_of_its_own_and_leaves_nothing(tmp_path):
     mark = uuid.uuid4().hex
     with command(tmp_path, stages=FEW, nodes=1, RB_MARK=mark) as program:

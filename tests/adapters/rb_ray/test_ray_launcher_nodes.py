@@ -55,6 +55,7 @@ def test_two_nodes_train_what_one_machine_does(home, pair, tmp_path):
     assert max((ours[name] - theirs[name]).abs().max().item() for name in theirs) < 1e-5
 
 
+@pytest.mark.long
 def test_nodes_that_share_no_folder_go_on_from_a_store(home, pair, tmp_path):
     config = {"act": "fits", "lr": 0.05}
     with s3_server() as endpoint:
@@ -205,6 +206,7 @@ def raylet(home, node):
     return pid_with(f"--raylet_socket_name={row['RayletSocketName']}")
 
 
+@pytest.mark.long
 def test_a_program_that_is_killed_leaves_no_rank_and_no_host(tmp_path):
     command = [sys.executable, str(Path(__file__).with_name("launchdriver.py")), str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:

@@ -69,6 +69,7 @@ def test_survivors_get_the_slots_of_the_losers(tmp_path):
     assert [one["slots_per_trial"] for one in state(tmp_path)["allotments"].values()] == [1, 2, 4]
 
 
+@pytest.mark.long
 def test_class_trainables_are_paused_and_widened_likewise(tmp_path):
     scheduler = RubberBandScheduler(max_t=2, reduction_factor=2, max_slots_per_trial=4)
     climbs(trainable_class(), tmp_path, scheduler, {"x": tune.grid_search([1, 2])}).fit()
@@ -117,6 +118,7 @@ def test_a_rung_without_a_checkpoint_is_warned_of_with_its_price(tmp_path, caplo
     assert f"from 3 to {4 - again}" in back
 
 
+@pytest.mark.long
 def test_a_searcher_is_asked_for_all_trials_before_any_runs(tmp_path):
     from ray.tune.search.optuna import OptunaSearch
 
