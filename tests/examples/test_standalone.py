@@ -15,8 +15,9 @@ SCRIPT = ROOT / "examples" / "standalone" / "tune_digits.py"
 
 
 def shown_in(readme: Path) -> str:
-    """The Python code of a README."""
-    (code,) = re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), flags=re.DOTALL)
+    """The Python code of a README that stands below "From Python"."""
+    section = readme.read_text(encoding="utf-8").partition("## From Python")[2].partition("\n## ")[0]
+    (code,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
     return code
 
 

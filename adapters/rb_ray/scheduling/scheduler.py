@@ -109,13 +109,14 @@ class RubberBandScheduler(TrialScheduler):
         return {**self.__dict__, "_sitting": None}
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Take what `TuneConfig` says; False where it says what was said here already.
+        """An experiment begins: take what `TuneConfig` says; False where it says what was said here already.
 
         Raises:
             ValueError: `num_samples` has no end.
         """
         if (self._metric and metric) or (self._mode and mode):
             return False
+        self._sitting = None
         self._metric = metric or self._metric
         self._mode = mode or self._mode
         if self._metric is None and self._mode:

@@ -64,6 +64,9 @@ class Sitting:
         self._folder = None if first.storage is None else Path(first.storage.experiment_driver_staging_path)
         if memory is None and self._folder is not None:
             memory = read_memory(self._folder)
+            if memory is not None and first.trial_id not in memory.numbers and not first.is_finished():
+                # Tune names this folder by the second, so another experiment that has just ended may have used it.
+                memory = None
         self.restored = memory is not None
         asked = {
             "r": terms.r,
@@ -148,7 +151,8 @@ class Sitting:
         if iterations is None:
             return Verdict.STOP if self.rungs.gone(number) else Verdict.CONTINUE
         before = self._done.get(number, 0)
-        if iterations <= before and self.rungs.verdict(number, gathered=self.trials.gathered) is Verdict.CONTINUE:
+        back = iterations < before or (iterations == before and self._terms.time_attr == ITERATIONS)
+        if back and self.rungs.verdict(number, gathered=self.trials.gathered) is Verdict.CONTINUE:
             self._remarks.once(
                 "back",
                 f"{self._terms.time_attr} went back from {before} to {iterations} in trial {trial}, which went on from "

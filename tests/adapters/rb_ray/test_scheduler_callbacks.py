@@ -268,6 +268,19 @@ def test_time_that_goes_back_is_warned_of_once_and_repeats_no_rung(runner, caplo
     assert caplog.text.count("went back from 1 to 1") == 1
 
 
+def test_a_time_of_which_several_reports_take_one_unit_has_not_gone_back(caplog):
+    runner = Runner(scheduler(time_attr="epoch", grace_period=2))
+    trials = runner.add(2)
+    runner.launch()
+    reports = [{"epoch": epoch, "score": 1.0} for epoch in (0.4, 0.8, 1, 1, 1.5, 2)]
+    answers = [runner.scheduler.on_trial_result(runner, trials[0], report) for report in reports]
+    assert answers == [CONTINUE] * 5 + [PAUSE]
+    assert "went back" not in caplog.text
+    for epoch in (1, 0):
+        runner.scheduler.on_trial_result(runner, trials[1], {"epoch": epoch, "score": 1.0})
+    assert "epoch went back from 1 to 0" in caplog.text
+
+
 def test_last_trials_may_go_on():
     runner = Runner(scheduler(max_t=2, reduction_factor=2, stop_last_trials=False))
     trials = runner.add(2)
@@ -327,6 +340,36 @@ def test_tune_s_time_budget_is_the_deadline_where_none_is_given():
         trial = Trial("mock", stub=True)
         own.on_trial_add(None, trial)
         assert pickle.loads(pickle.dumps(own))._terms.deadline_s == limit_s
+
+
+def test_a_scheduler_serves_one_experiment_after_another():
+    own = scheduler(max_t=3)
+    for experiment in range(2):
+        assert own.set_search_properties(None, None, num_samples=3)
+        runner = Runner(own)
+        trials = [Trial("mock", trial_id=f"{experiment}-{n}", stub=True) for n in range(3)]
+        for trial in trials:
+            runner.trials.append(trial)
+            own.on_trial_add(runner, trial)
+        assert runner.launch() == trials
+        for n, trial in enumerate(trials):
+            assert runner.report(trial, 1, float(n)) == PAUSE
+        assert runner.launch() == [trials[2]]
+        assert runner.report(trials[2], 3, 1.0) == STOP
+
+
+def test_an_experiment_in_the_folder_of_another_one_is_a_new_one(tmp_path):
+    for experiment, most in (("a", 3), ("b", 3), ("c", 9)):
+        runner = Runner(scheduler(max_t=most))
+        trials = [Trial("mock", trial_id=f"{experiment}{n}", stub=True) for n in range(3)]
+        for trial in trials:
+            trial.storage = SimpleNamespace(experiment_driver_staging_path=str(tmp_path))
+            runner.trials.append(trial)
+            runner.scheduler.on_trial_add(runner, trial)
+        assert runner.launch() == trials
+        for n, trial in enumerate(trials):
+            runner.report(trial, 1, float(n))
+        assert runner.launch() == [trials[2]]
 
 
 def test_what_is_said_of_the_run(runner):
