@@ -12,6 +12,7 @@ import json
 import os
 import random
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -100,7 +101,10 @@ class Storm:
         self.folder = tempfile.mkdtemp(prefix="rb-storm-")
         self.book = Path(self.folder, "book")
         self.events: Counter[str] = Counter()
-        self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        # A folder of its own, so that no other cluster of this machine is taken for it, nor it for another.
+        self.own = tempfile.mkdtemp(prefix="rb", dir="/tmp")
+        head = {"num_cpus": 0, "include_dashboard": False, "temp_dir": self.own}
+        self.cluster = Cluster(initialize_head=True, head_node_args=head)
         self.nodes = [self.cluster.add_node(num_cpus=SLOTS) for _ in range(NODES)]
 
     def run(self) -> dict:
@@ -142,8 +146,10 @@ class Storm:
         return [(int(line.split()[0]), int(line.split()[1])) for line in text.splitlines() if len(line.split()) == 2]
 
     def close(self) -> None:
-        """End the cluster."""
+        """End the cluster, and remove what it and the trials have written."""
         self.cluster.shutdown()
+        for folder in (self.folder, self.own):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def complaints(trials: int, lines: list[tuple[int, int]], ended: dict[int, bool]) -> list[str]:
@@ -191,9 +197,9 @@ def main() -> int:
     storm = Storm(options)
     try:
         said = storm.run()
+        lines = storm.lines()
     finally:
         storm.close()
-    lines = storm.lines()
     ended = {int(number): good for number, good in said["ended"].items()}
     wrong = complaints(options.trials, lines, ended)
     faults = ", ".join(f"{count} {what}" for what, count in storm.events.items())

@@ -15,6 +15,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rb_core.errors import InvalidInput, LaunchFailure
 from rb_core.hardware import Cloud, InstanceType
 from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Slot
+from rb_ray import _compat
 from rb_ray.nodes.cluster import RayCluster
 from rb_ray.nodes.member import Member
 from rb_ray.nodes.versions import mismatch, versions
@@ -22,6 +23,9 @@ from rb_ray.nodes.watch import Watch
 
 ANSWER_S = 60.0
 """A node that has not told its versions by then is not taken."""
+
+FREE_S = 30.0
+"""A node that others still use by then is not taken."""
 
 _PIN = 0.0001  # the least that Ray counts, of the resource that every node has by its address
 
@@ -49,7 +53,8 @@ class ExistingNodes:
     """Hands out nodes of the cluster that the launcher `ray` uses. It starts none and ends none.
 
     A node is taken whole: one of S slots may be any that has S GPUs or, without GPUs, S CPUs; each slot then has its
-    share of all that the node has. A node whose versions differ from this program's is refused, with both named.
+    share of all that the node has. It is ready once nobody else uses any of that; nodes that nobody uses are taken
+    first. A node whose versions differ from this program's is refused, with both named.
     """
 
     name = "ray"
@@ -101,6 +106,7 @@ class ExistingNodes:
             new = [name for name in dict.fromkeys(names) if name not in self._nodes]
             taken = {node.member.node_id for node in self._nodes.values()}
             free = [row for row in _fitting(cluster, instance_type) if row["NodeID"] not in taken]
+            free.sort(key=lambda row: bool(_used(row["NodeID"], row["Resources"])))
             if len(new) > len(free):
                 raise LaunchFailure(
                     f"{len(new)} node(s) of type {instance_type.name!r} are wanted, and {len(free)} of the Ray cluster "
@@ -178,7 +184,7 @@ class ExistingNodes:
                 self._hear(name, node)
 
     def _hear(self, name: str, node: _Taken) -> None:
-        """See whether a node has told its versions."""
+        """See whether a node has told its versions, and is free."""
         if not ray.wait([node.asked], timeout=0)[0]:
             if self._clock.now() > node.asked_s + ANSWER_S:
                 self._lose(name, node, f"it has not told its versions within {ANSWER_S:.0f} s")
@@ -191,6 +197,11 @@ class ExistingNodes:
             return
         if unlike:
             self._lose(name, node, f"it has {unlike}; make the versions alike")
+            return
+        used = _used(node.member.node_id, {"CPU": node.member.cpus, "GPU": node.member.gpus})
+        if used:
+            if self._clock.now() > node.asked_s + FREE_S:
+                self._lose(name, node, f"others use {used} of it, still after {FREE_S:.0f} s")
             return
         with self._lock:
             if self._nodes.get(name) is node:
@@ -214,6 +225,15 @@ def _fitting(cluster: RayCluster, instance_type: InstanceType) -> list[Mapping[s
         if row["Alive"] and (row["Resources"].get("GPU") or row["Resources"].get("CPU", 0.0)) >= instance_type.slots
     }
     return [fit[ip] for ip in sorted(fit)]
+
+
+def _used(node_id: str, has: Mapping[str, float]) -> str:
+    """What is taken of a node's CPUs and GPUs in Ray's eyes, in words; empty where nothing is."""
+    known = _compat.free_resources().get(node_id)
+    if known is None:
+        return ""
+    taken = {kind: has.get(kind, 0.0) - known.get(kind, 0.0) for kind in ("CPU", "GPU")}
+    return " and ".join(f"{count:g} {kind}(s)" for kind, count in taken.items() if count > 0)
 
 
 def _member(name: str, row: Mapping[str, Any], slots: int) -> Member:

@@ -64,8 +64,10 @@ class Sitting:
         self._folder = None if first.storage is None else Path(first.storage.experiment_driver_staging_path)
         if memory is None and self._folder is not None:
             memory = read_memory(self._folder)
-            if memory is not None and first.trial_id not in memory.numbers and not first.is_finished():
-                # Tune names this folder by the second, so another experiment that has just ended may have used it.
+            restoring = any(self._folder.glob("experiment_state-*.json"))
+            if memory and first.trial_id not in memory.numbers and not restoring:
+                # Tune names the folder by the second, so another experiment that has just ended may have used it.
+                # Without Tune's own state in it nothing is being restored.
                 memory = None
         self.restored = memory is not None
         asked = {

@@ -11,12 +11,16 @@ from enum import StrEnum
 from typing import Protocol
 
 from rb_core.bracket import Verdict
+from rb_core.errors import InvalidInput
 from rb_core.plan import StageAllocation
 from rb_core.ports import Clock
 from rb_ray.scheduling.allotting import Allotter
 from rb_ray.scheduling.fleet import Fleet
 from rb_ray.scheduling.rungs import Rungs
 from rb_ray.scheduling.seen import Seen
+
+SEARCHING_S = 300.0
+"""How long a searcher may suggest nothing while all trials that it has suggested wait for the others."""
 
 CLEARING_S = 60.0
 """How long the slots of paused trials and the saving of Tune's state are waited for; the fleet sees to the rest."""
@@ -121,6 +125,7 @@ class Stages:
         self._note = note
         self._released: set[int] = set()
         self._saving_s = 0.0
+        self._searching_s = clock.now()
         self.phase = Phase.GATHERING
 
     @property
@@ -200,6 +205,7 @@ class Stages:
         rungs, host = self._rungs, self._host
         self._release()
         if not host.gathered and rungs.stage == 0:
+            self._search()
             return Phase.TRAINING
         standings = {trial: host.standing(trial) for trial in rungs.alive}
         if rungs.last:
@@ -225,6 +231,20 @@ class Stages:
         for trial in decision.stopped:
             self._host.stop(trial)
         return self._ended() if self._rungs.over else Phase.ALLOTTING
+
+    def _search(self) -> None:
+        """Give a searcher up that suggests nothing before trials have ended, which none does before all have come."""
+        waits = all(self._host.standing(trial) is not Standing.ACTIVE for trial in self._rungs.alive)
+        if not (waits and self._rungs.complete):
+            self._searching_s = self._clock.now()
+        elif self._clock.now() - self._searching_s > SEARCHING_S:
+            alive = len(self._rungs.alive)
+            raise InvalidInput(
+                "search_alg",
+                f"has suggested no further trial for {SEARCHING_S:.0f} s, while all {alive} that it has suggested wait "
+                "for the others at the first rung: it must not wait for trials to end. Lift its own limit of "
+                f"concurrent trials, or set `num_samples` to {alive}",
+            )
 
     def _save(self) -> None:
         self._note()

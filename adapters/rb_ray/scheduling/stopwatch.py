@@ -18,6 +18,7 @@ class _UnderWay:
     first_s: float | None = None
     first: tuple[int, float] | None = None
     last_s: float = 0.0
+    part_s: float = 0.0
     reports: list[tuple[int, float]] = field(default_factory=list)
 
 
@@ -61,13 +62,20 @@ class Stopwatch:
         if one is None:
             return
         now_s, done = self._clock.now(), iterations - one.iterations
+        if took_s is None and one.first_s is not None:
+            took_s = now_s - one.last_s
+        one.last_s = now_s
+        if done == 0 and took_s is not None:
+            # A part of an iteration, where rungs are measured in something that several reports make up.
+            one.part_s += took_s
+            return
         if one.first_s is None:
             one.first_s = now_s
             if took_s is not None and done > 0:
-                one.first = done, took_s
+                one.first = done, one.part_s + took_s
         elif done > 0:
-            _append(one.reports, (done, now_s - one.last_s if took_s is None else took_s))
-        one.iterations, one.last_s = max(iterations, one.iterations), now_s
+            _append(one.reports, (done, one.part_s + (took_s or 0.0)))
+        one.iterations, one.part_s = max(iterations, one.iterations), 0.0
 
     def paused(self, trial: int) -> Stint | None:
         """A trial is paused and saved; None for one that was not under way."""

@@ -89,6 +89,35 @@ def test_a_slot_has_its_share_of_its_node_and_of_no_other(taking: Taking, two_no
     ray.util.remove_placement_group(more)
 
 
+def test_a_node_that_others_use_is_taken_last_and_ready_when_they_have_left(
+    taking: Taking, two_nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+):
+    taking.provider.launch(["a", "b"], node_type(2), run="r")
+    taking.hear(4)
+    first, second = (two_nodes.cluster.member(name) for name in ("a", "b"))
+    taking.provider.release(["a", "b"])
+    others = ray.util.placement_group([first.bundle(1)])
+    assert others.wait(30)
+    two_nodes.until(lambda: existing._used(first.node_id, {"CPU": first.cpus}) == "1 CPU(s)")
+    taking.provider.launch(["c", "d"], node_type(2), run="r")
+    said = taking.hear(3)
+    assert [notice.node for notice in said if notice.kind == NodeNews.READY] == ["c"]
+    assert two_nodes.cluster.member("c").node_id == second.node_id
+    ray.util.remove_placement_group(others)
+    assert [(notice.node, notice.kind) for notice in taking.hear(1)] == [("d", NodeNews.READY)]
+    assert two_nodes.cluster.member("d").node_id == first.node_id
+    taking.provider.release(["c", "d"])
+    others = ray.util.placement_group([first.bundle(2)])
+    assert others.wait(30)
+    two_nodes.until(lambda: existing._used(first.node_id, {"CPU": first.cpus}) == "2 CPU(s)")
+    monkeypatch.setattr(existing, "FREE_S", 1.0)
+    taking.provider.launch(["e", "f"], node_type(2), run="r")
+    (lost,) = [notice for notice in taking.hear(4) if notice.kind == NodeNews.LOST]
+    assert (lost.node, lost.reason) == ("f", "others use 2 CPU(s) of it, still after 1 s")
+    ray.util.remove_placement_group(others)
+    two_nodes.until(lambda: not existing._used(first.node_id, {"CPU": first.cpus}))
+
+
 def test_a_node_of_other_versions_is_refused_with_both_named(taking: Taking, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(existing, "mismatch", lambda ours, theirs: f"{ours['ray']} and {theirs['ray']}")
     taking.provider.launch(["a"], node_type(2), run="r")

@@ -102,6 +102,20 @@ def test_a_stint_of_one_report_takes_its_own_word_for_it():
     assert (stint.start_s, stint.first, stint.reports) == (3.0, (1, 2.0), ())
 
 
+def test_several_reports_that_make_up_one_iteration_are_added_up():
+    clock = ManualClock()
+    watch = Stopwatch(clock)
+    watch.released(0, stage=0, slots=1, from_iteration=0)
+    watch.holds(0)
+    pause(clock, 3.0)
+    for iterations in (0, 0, 1, 1, 1, 2):
+        pause(clock, 0.5)
+        watch.reported(0, iterations, 0.5)
+    stint = watch.paused(0)
+    assert stint is not None
+    assert (stint.start_s, stint.first, stint.reports) == (3.0, (1, 1.5), ((1, 1.5),))
+
+
 def test_many_reports_are_added_up():
     watch = Stopwatch(ManualClock())
     watch.released(0, stage=0, slots=1, from_iteration=0)

@@ -12,10 +12,10 @@ from rb_ray.scheduling.allotting import EvenAllotter
 from rb_ray.scheduling.fleet import FixedFleet
 from rb_ray.scheduling.rungs import Rungs
 from rb_ray.scheduling.seen import Seen
-from rb_ray.scheduling.stages import CLEARING_S, Phase, Stages, Standing
+from rb_ray.scheduling.stages import CLEARING_S, SEARCHING_S, Phase, Stages, Standing
 
 from rb_core.clock import ManualClock, pause
-from rb_core.errors import LaunchFailure
+from rb_core.errors import InvalidInput, LaunchFailure
 
 
 class World(FixedFleet):
@@ -118,6 +118,20 @@ def test_nothing_begins_before_all_have_come():
     run.world.gathered = False
     assert run.advance() == []
     assert run.stages.phase is Phase.GATHERING
+
+
+def test_a_searcher_that_waits_for_ends_is_given_up():
+    run = Run(2)
+    run.world.gathered, run.world.stalled = False, True
+    run.advance()
+    run.reach(0)
+    pause(run.clock, SEARCHING_S + 1)
+    assert run.advance() == []
+    run.reach(1)
+    assert run.advance() == []
+    pause(run.clock, SEARCHING_S + 1)
+    with pytest.raises(InvalidInput, match="`num_samples` to 2"):
+        run.advance()
 
 
 def test_a_trial_that_is_still_saving_is_waited_for():
