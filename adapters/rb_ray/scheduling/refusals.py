@@ -6,6 +6,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ray.tune import Trainable
+from ray.tune.experiment import Trial
+
 from rb_ray import _compat
 
 
@@ -43,6 +46,22 @@ def check_controller(controller: Any) -> None:
                 f"rung, and paused ones count: leave out `max_concurrent_trials` (or the ConcurrencyLimiter, or "
                 f"`max_concurrent`), or set it to {total}. How many run at once follows from the cluster."
             )
+
+
+def check_trainable(trial: Trial) -> None:
+    """Look at what is trained.
+
+    Raises:
+        ValueError: it cannot be saved, so it cannot be paused.
+    """
+    trainable = trial.get_trainable_cls()
+    if trainable is None or trainable.save is not Trainable.save:
+        return
+    if trainable.save_checkpoint is Trainable.save_checkpoint:
+        raise ValueError(
+            f"RubberBandScheduler pauses trials at rungs, and {trainable.__name__} cannot be saved: give it "
+            "`save_checkpoint` and `load_checkpoint`."
+        )
 
 
 def _limits(search: Any) -> Iterator[int]:

@@ -19,7 +19,7 @@ from rb_core.hardware import Cloud
 from rb_core.profile import ScalingProfile
 from rb_ray import _compat
 from rb_ray.scheduling.memory import Memory, parse_memory
-from rb_ray.scheduling.refusals import check_controller, check_search
+from rb_ray.scheduling.refusals import check_controller, check_search, check_trainable
 from rb_ray.scheduling.sitting import Sitting
 from rb_ray.scheduling.terms import in_tune_s_words, read_deadline, read_terms
 
@@ -145,6 +145,7 @@ class RubberBandScheduler(TrialScheduler):
             )
         if self._sitting is None:
             check_controller(tune_controller)
+            check_trainable(trial)
             self._sitting = Sitting(
                 self._terms,
                 metric=self._metric,

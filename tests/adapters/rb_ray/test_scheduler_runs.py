@@ -180,6 +180,18 @@ def test_what_cannot_work_is_refused_with_what_to_do(tmp_path, case):
     assert steps(tmp_path / "log") == []
 
 
+class Unsaved(tune.Trainable):
+    """Nobody can take it up where it was."""
+
+    def step(self):
+        return {"score": 1}
+
+
+def test_a_class_that_cannot_be_saved_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="Unsaved cannot be saved: give it `save_checkpoint`"):
+        climbs(Unsaved, tmp_path, RubberBandScheduler(max_t=4), {}).fit()
+
+
 def test_more_than_the_cluster_has_is_given_up_in_bounded_time(tmp_path, monkeypatch):
     from rb_ray.scheduling import fleet
 
