@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,15 @@ def no_foreign_cluster() -> Iterator[None]:
             patch.delenv(name, raising=False)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def handlers_as_before() -> Iterator[None]:
+    """Put signal handlers back: Tune leaves its own behind, which swallows the next Ctrl-C of the process."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,7 @@ def code(tmp_path):
     return folder
 
 
+@pytest.mark.long
 def test_a_copy_of_the_folder_goes_along_without_what_is_to_stay(ray_cluster, code, tmp_path):
     with joined(Target.parse("train.py:train", base=code), ships=True) as home:
         story = Story(home.launcher, on(home.slots(*home.launch(1)), tmp_path)).to_end()

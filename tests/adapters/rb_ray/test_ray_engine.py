@@ -86,6 +86,7 @@ def test_trials_are_resized_over_nodes_and_the_same_ones_survive(ray_cluster, pl
     assert started == [(0, 1, 1)] * 4 + [(1, 2, 2)] * 2 + [(2, 1, 1)]
 
 
+@pytest.mark.long
 def test_a_node_that_is_killed_in_mid_stage_changes_nothing_but_the_time(ray_cluster, plain, tmp_path):
     clock = SystemClock()
     asked = request(tmp_path, "struck")

@@ -77,6 +77,7 @@ def test_class_trainables_are_paused_and_widened_likewise(tmp_path):
     assert done == [(1, 1, 2, 0, 1), (2, 1, 2, 0, 1), (2, 2, 4, 1, 2)]
 
 
+@pytest.mark.long
 def test_failures_early_ends_and_rotated_checkpoints(tmp_path):
     space = {
         "case": tune.grid_search(
