@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rb_core.hardware import Cloud, InstanceType
 from rb_core.ports import Inbox, NodeNews, NodeNotice, Notice, Provider, Slot
+from rb_ray.nodes.between import Between
 
 
 class HostedNodes:
@@ -26,8 +27,10 @@ class HostedNodes:
         ready: Callable[[str], None],
         leaving: Callable[[str], None],
     ) -> None:
+        self._inbox = inbox
         self._leaving = leaving
-        self._nodes = make(_Listening(inbox, {NodeNews.READY: ready, NodeNews.LOST: leaving}))
+        self._told = {NodeNews.READY: ready, NodeNews.LOST: leaving}
+        self._nodes = make(Between(self._hear, inbox))
         self.name = self._nodes.name
 
     def check(self, cloud: Cloud) -> None:
@@ -60,20 +63,8 @@ class HostedNodes:
         """As the provider of the nodes."""
         self._nodes.close()
 
-
-class _Listening:
-    """The inbox of the provider of the nodes."""
-
-    def __init__(self, inbox: Inbox, told: Mapping[NodeNews, Callable[[str], None]]) -> None:
-        self._inbox = inbox
-        self._told = told
-
-    def put(self, notice: Notice) -> None:
+    def _hear(self, notice: Notice) -> None:
         """Tell of it, then pass it on."""
         if isinstance(notice, NodeNotice) and notice.kind in self._told:
             self._told[notice.kind](notice.node)
         self._inbox.put(notice)
-
-    def get(self, until_s: float | None = None) -> Notice | None:
-        """As the inbox behind."""
-        return self._inbox.get(until_s)

@@ -12,6 +12,7 @@ from rb_core.errors import InvalidInput, LaunchFailure, NoAnswer, RubberBandErro
 from rb_core.hardware import Cloud, InstanceType
 from rb_core.ports import Bootstrap, Clock, Inbox, Machines, NodeNews, NodeNotice, Notice, Provider, Slot
 from rb_ray import _compat
+from rb_ray.nodes.between import Between
 from rb_ray.nodes.bootstrap import node_resource
 from rb_ray.nodes.cluster import RayCluster
 from rb_ray.nodes.member import Member
@@ -82,7 +83,7 @@ class RayNodes:
     """
 
     def __init__(self, make: Callable[[Inbox], Provider], *, cluster: RayCluster, clock: Clock, inbox: Inbox) -> None:
-        self._machines = make(_Between(self._hear, inbox))
+        self._machines = make(Between(self._hear, inbox))
         self.name = self._machines.name
         if not isinstance(self._machines, Machines):
             self._machines.close()
@@ -319,22 +320,6 @@ class RayNodes:
             return
         with self._lock:
             self._parting.pop(name, None)
-
-
-class _Between:
-    """The inbox of the machines' provider."""
-
-    def __init__(self, hear: Callable[[Notice], None], inbox: Inbox) -> None:
-        self._hear = hear
-        self._inbox = inbox
-
-    def put(self, notice: Notice) -> None:
-        """Hear it first."""
-        self._hear(notice)
-
-    def get(self, until_s: float | None = None) -> Notice | None:
-        """As the inbox behind."""
-        return self._inbox.get(until_s)
 
 
 def _row(table: Sequence[Mapping[str, Any]], resource: str) -> Mapping[str, Any] | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pickle
 import socket
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +12,8 @@ from datetime import timedelta
 from typing import Any
 
 from rb_core.errors import LaunchFailure, TrialMisuse
+from rb_core.launchers import linux
 from rb_core.training.peers import Alone, PeerLost, Peers, looks_like_lost_peer
-
-_SIOCGIFADDR = 0x8915
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,12 +177,6 @@ def _name_interface(host: str) -> None:
         return
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host, 1))  # sends nothing
-        own = probe.getsockname()[0]
-        for _, name in socket.if_nameindex():
-            try:
-                answer = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-            except OSError:
-                continue
-            if socket.inet_ntoa(answer[20:24]) == own or (name == "lo" and own.startswith("127.")):
-                os.environ["GLOO_SOCKET_IFNAME"] = name
-                return
+        name = linux.interface_of(probe.getsockname()[0])
+    if name is not None:
+        os.environ["GLOO_SOCKET_IFNAME"] = name

@@ -32,34 +32,26 @@ def local(clock: SystemClock, slots: int = 8) -> Callable[[Inbox], LocalProvider
     return lambda inbox: LocalProvider(cloud=cloud, clock=clock, inbox=inbox, slots=slots)
 
 
-class Nodes:
-    """Nodes of one run, each a Ray node of its own, and what is said of them.
+class Heard:
+    """Nodes of one run and what is said of them; a subclass has the provider.
 
     Attributes:
         clock: the time.
         inbox: where the notices of the nodes arrive.
-        machines: the local provider behind.
+        run: the run's id.
         provider: the nodes.
         said: all notices that were taken out so far.
     """
 
     _numbers = itertools.count()
+    provider: Provider
 
-    def __init__(self, cluster: RayCluster, *, slots: int = 8) -> None:
-        self.cluster = cluster
+    def __init__(self) -> None:
         self.clock = SystemClock()
         self.inbox = self.clock.inbox()
         self.run = f"run{next(self._numbers)}"
         self.said: list[NodeNotice] = []
         self._names = itertools.count()
-        made: list[Provider] = []
-
-        def make(inbox: Inbox) -> Provider:
-            made.append(local(self.clock, slots)(inbox))
-            return made[0]
-
-        self.provider = RayNodes(make, cluster=cluster, clock=self.clock, inbox=self.inbox)
-        self.machines = made[0]
 
     def launch(self, count: int, slots: int = 1) -> list[str]:
         """Launch nodes and wait until all are ready."""
@@ -82,6 +74,31 @@ class Nodes:
             if notice is None:
                 raise AssertionError(f"{node} was not {kind} within {WAIT_S:.0f} s; said so far: {self.said}")
             self.said.append(notice)
+
+    def close(self) -> None:
+        """Give all back."""
+        self.provider.release(self.provider.owned(self.run))
+        self.provider.close()
+
+
+class Nodes(Heard):
+    """Nodes that are each a Ray node of its own.
+
+    Attributes:
+        machines: the local provider behind.
+    """
+
+    def __init__(self, cluster: RayCluster, *, slots: int = 8) -> None:
+        super().__init__()
+        self.cluster = cluster
+        made: list[Provider] = []
+
+        def make(inbox: Inbox) -> Provider:
+            made.append(local(self.clock, slots)(inbox))
+            return made[0]
+
+        self.provider = RayNodes(make, cluster=cluster, clock=self.clock, inbox=self.inbox)
+        self.machines = made[0]
 
     def until(self, holds: Callable[[], bool], limit_s: float = WAIT_S) -> float:
         """Wait until something holds, and say how long that took."""
@@ -118,11 +135,6 @@ class Nodes:
     def kill(self, node: str) -> None:
         """Kill a node as a broken machine would."""
         os.kill(self.raylet(node), signal.SIGKILL)
-
-    def close(self) -> None:
-        """Give all back."""
-        self.provider.release(self.provider.owned(self.run))
-        self.provider.close()
 
 
 @contextmanager

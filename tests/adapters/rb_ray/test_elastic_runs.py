@@ -12,7 +12,7 @@ from elastic_tuned import Eyes, rented, told, tuner
 from raynodes import mentioning
 
 from rb_core.eventlog import read_log
-from rb_core.events import NodeLost, NodeReady, NodeReleased, RunResumed
+from rb_core.events import NodeLost, NodeReady, NodeReleased, NodeRequested, RunResumed
 from rb_core.state import fold
 from rb_plugins.outcome import read_outcome
 from rb_plugins.rundir import RunDirectory
@@ -72,6 +72,7 @@ def test_the_best_go_on(run):
 def test_a_node_that_is_killed_in_mid_stage_is_replaced_and_its_trial_goes_on_from_its_checkpoint(run):
     (lost,) = [event for event in run.events if isinstance(event, NodeLost)]
     assert lost.node == run.eyes.killed
+    assert len([event for event in run.events if isinstance(event, NodeRequested)]) == 5
     # A trial may land on the fifth, and be through, before it is seen to have joined.
     assert len([event for event in run.events if isinstance(event, NodeReady)]) in (4, 5)
     again = {entry: count for entry, count in executed(run.folder).items() if count > 1}

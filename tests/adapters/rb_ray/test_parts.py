@@ -1,6 +1,7 @@
 import dataclasses
 import json
 
+import asked
 import pytest
 from rb_ray.scheduling.allotting import EvenAllotter
 from rb_ray.scheduling.elastic import ElasticFleet
@@ -9,7 +10,6 @@ from rb_ray.scheduling.learned import LearnedAllotter
 from rb_ray.scheduling.parts import PROFILE, allotter_for, fleet_for
 from rb_ray.scheduling.planned import PlannedAllotter
 from rb_ray.scheduling.seen import Seen
-from rb_ray.scheduling.terms import read_terms
 from test_elastic_fleet import CLOUD, PROBLEM
 from test_learned import first_stage
 
@@ -24,23 +24,7 @@ EXPERIMENT = ExperimentSpec.successive_halving(n=9, r=10, R=90, eta=3)
 
 
 def terms(**changes):
-    given = {
-        "deadline": None,
-        "budget_usd": None,
-        "max_t": 90,
-        "grace_period": 10,
-        "reduction_factor": 3,
-        "time_attr": "training_iteration",
-        "profile": None,
-        "nodes": None,
-        "planner": "exact",
-        "max_slots_per_trial": None,
-        "max_usd": None,
-        "on_deadline": "finish",
-        "stop_last_trials": True,
-        "seed": 0,
-    }
-    return read_terms(**{**given, **changes})
+    return asked.terms(**{"max_t": 90, "grace_period": 10, **changes})
 
 
 class Fixed(FixedFleet):

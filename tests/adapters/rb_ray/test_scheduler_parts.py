@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from asked import terms
 from rb_ray.scheduling.allotting import EvenAllotter
 from rb_ray.scheduling.fleet import FixedFleet
 from rb_ray.scheduling.memory import BEFORE, FILE, Memory, parse_memory, read_memory
 from rb_ray.scheduling.rungs import Rungs
 from rb_ray.scheduling.seen import MOST_REPORTS, Seen, Stint
 from rb_ray.scheduling.stopwatch import Stopwatch
-from rb_ray.scheduling.terms import read_terms
 
 from rb_core.bracket import Verdict
 from rb_core.clock import ManualClock, pause
@@ -166,26 +166,6 @@ def test_freed_slots_are_split_evenly_among_those_that_are_left(nodes, alive, wi
     experiment = ExperimentSpec.successive_halving(n=8, r=1, R=8, eta=2)
     allocation = EvenAllotter(Room(*nodes), widths=widths).allot(experiment, 0, range(alive), Seen())
     assert allocation == StageAllocation(instance_type="node", nodes=max(1, len(nodes)), slots_per_trial=width)
-
-
-def terms(**args):
-    usual = {
-        "deadline": None,
-        "budget_usd": None,
-        "max_t": 9,
-        "grace_period": 1,
-        "reduction_factor": 3,
-        "time_attr": "training_iteration",
-        "profile": None,
-        "nodes": None,
-        "planner": "exact",
-        "max_slots_per_trial": None,
-        "max_usd": None,
-        "on_deadline": "finish",
-        "stop_last_trials": True,
-        "seed": 0,
-    }
-    return read_terms(**{**usual, **args})
 
 
 def test_widths_are_those_that_the_trainable_is_known_to_use():
