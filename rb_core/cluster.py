@@ -13,7 +13,7 @@ from rb_core.events import NodeLeaving, NodeLost, NodeReady, NodeReleased, NodeR
 from rb_core.hardware import InstanceType
 from rb_core.journal import Journal
 from rb_core.learning import Learning
-from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Notice, Provider, Slot, Timer
+from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Notice, Provider, Recording, Slot, Timer
 from rb_core.state import NodeState
 
 
@@ -129,6 +129,8 @@ class Cluster:
         self._refused = 0
         self._failures = 0
         self._late = 0
+        if isinstance(provider, Recording):
+            provider.record(journal)
 
     @property
     def usable(self) -> Sequence[HeldNode]:
@@ -274,7 +276,14 @@ class Cluster:
         if not node.running:
             since_s = self._ago(notice)
             self._learning.node_running(since_s - self._journal.state.nodes[node.name].requested_s)
-            self._journal.write(NodeRunning, node=node.name, since_s=since_s)
+            self._journal.write(
+                NodeRunning,
+                node=node.name,
+                since_s=since_s,
+                instance=notice.instance,
+                zone=notice.zone,
+                usd_per_hour=notice.usd_per_hour,
+            )
             node.running = True
         if notice.kind == NodeNews.READY and node.name in self._requested:
             return self._ready(node)
@@ -350,6 +359,7 @@ class Cluster:
             "instance_type": instance_type.name,
             "slots": instance_type.slots,
             "usd_per_hour": instance_type.usd_per_hour,
+            "market": instance_type.market.value,
         }
         names = [node.name for node in nodes]
         # Held before they are logged: an interrupt at any point then finds them and gives them back.
@@ -405,7 +415,13 @@ class Cluster:
         return node
 
     def _lost(self, node: HeldNode, notice: NodeNotice) -> None:
-        self._journal.write(NodeLost, node=node.name, reason=notice.reason, until_s=self._ago(notice))
+        self._journal.write(
+            NodeLost,
+            node=node.name,
+            reason=notice.reason,
+            until_s=self._ago(notice),
+            reclaimed=notice.reclaimed,
+        )
         self._forget(node.name)
         if not node.running:
             self._failed(1, node.instance_type, node.request, notice.reason)

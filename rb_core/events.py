@@ -144,14 +144,62 @@ class NodeRequested(Event):
     instance_type: str
     slots: int
     usd_per_hour: float
+    market: str = "on_demand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchAttempted(Event):
+    """Written before a provider makes a call that rents nodes: all by which what may come of it is found again.
+
+    Attributes:
+        attempt: its token, which no other attempt has or had; the provider knows it as the call's own.
+        nodes: names of the nodes that it is for, in order.
+        request: what is asked for and where, in the provider's own plain values.
+    """
+
+    attempt: str
+    nodes: tuple[str, ...]
+    request: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchGranted(Event):
+    """A renting call was answered.
+
+    Attributes:
+        attempt: which.
+        instances: the provider's own names of what it granted, in the order of the attempt's nodes; perhaps fewer.
+    """
+
+    attempt: str
+    instances: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRefused(Event):
+    """A renting call was refused, or it is certain that nothing came of it: nothing is rented by it."""
+
+    attempt: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRunning(Event):
-    """The node runs, and is billed since `since_s` of the run."""
+    """The node runs, and is billed since `since_s` of the run.
+
+    Attributes:
+        node: its name.
+        since_s: since when.
+        instance: the provider's own name of it; empty where it has none.
+        zone: where it stands; empty where that is not known.
+        usd_per_hour: what it costs there, where that is not what was planned with; None otherwise.
+    """
 
     node: str
     since_s: float
+    instance: str = ""
+    zone: str = ""
+    usd_per_hour: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,11 +228,19 @@ class NodeLeaving(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLost(Event):
-    """The node, or the request for it, failed by itself; it was billed until `until_s` of the run."""
+    """The node, or the request for it, failed by itself; it was billed until `until_s` of the run.
+
+    Attributes:
+        node: its name.
+        reason: why.
+        until_s: until when.
+        reclaimed: whether its provider took it back, as it may on spot.
+    """
 
     node: str
     reason: str
     until_s: float
+    reclaimed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +373,8 @@ class RunEnded(Event):
 
 
 EVENTS: tuple[type[Event], ...] = (
-    RunStarted, RunResumed, TrialCreated, StageStarted, Replanned, NodeRequested, NodeRunning, NodeReady,
+    RunStarted, RunResumed, TrialCreated, StageStarted, Replanned, NodeRequested, LaunchAttempted,
+    LaunchGranted, LaunchRefused, NodeRunning, NodeReady,
     NodeLeaving, NodeReleased, NodeLost, TrialStarted, TrialReady, TrialReported, TrialSaved, TrialPaused,
     TrialInterrupted, TrialFailed, TrialLeft, StageEnded, CheckpointLost, CheckpointDeleted, Warned, RunEnded,
 )  # fmt: skip

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from rb_core.check import non_empty, non_negative, positive, positive_int
 from rb_core.errors import InvalidInput
@@ -60,6 +61,17 @@ class Market(StrEnum):
     """At a varying price, and the provider may take it back."""
 
 
+class MarketPolicy(StrEnum):
+    """In which market the nodes of a run are bought."""
+
+    ON_DEMAND = "on_demand"
+    """On demand, always."""
+    SPOT = "spot"
+    """On spot, always, whatever becomes of the deadline."""
+    SPOT_THEN_ON_DEMAND = "spot_then_on_demand"
+    """On spot while the deadline allows for its losses, on demand where it does not or spot has no capacity."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceType:
     """One shape of node.
@@ -67,9 +79,14 @@ class InstanceType:
     Attributes:
         name: the provider's name of it.
         slots: training processes that it holds.
-        usd_per_hour: price of the whole node.
+        usd_per_hour: price of the whole node in this market, disk and address included.
         speed: how fast its slots are, relative to the type that was profiled.
         market: how it is bought.
+        disk_usd_per_hour: the part of the price that is for its disk.
+        address_usd_per_hour: the part of the price that is for its public address.
+        interruptions_per_hour: how often the provider takes such a node back, per node and hour; a Poisson rate.
+        on_demand_usd_per_hour: what the whole node costs on demand, where it is bought on spot and may be bought on
+            demand instead; None where it may not.
     """
 
     name: str
@@ -77,6 +94,10 @@ class InstanceType:
     usd_per_hour: float
     speed: float = 1.0
     market: Market = Market.ON_DEMAND
+    disk_usd_per_hour: float = 0.0
+    address_usd_per_hour: float = 0.0
+    interruptions_per_hour: float = 0.0
+    on_demand_usd_per_hour: float | None = None
 
     def __post_init__(self) -> None:
         non_empty("name", self.name)
@@ -85,11 +106,40 @@ class InstanceType:
             raise InvalidInput("slots", f"must be at most {MAX_SLOTS}, got {self.slots}")
         non_negative("usd_per_hour", self.usd_per_hour)
         positive("speed", self.speed)
+        non_negative("interruptions_per_hour", self.interruptions_per_hour)
+        if self.on_demand_usd_per_hour is not None:
+            non_negative("on_demand_usd_per_hour", self.on_demand_usd_per_hour)
+        beside = non_negative("disk_usd_per_hour", self.disk_usd_per_hour)
+        beside += non_negative("address_usd_per_hour", self.address_usd_per_hour)
+        if beside > self.usd_per_hour:
+            raise InvalidInput(
+                "usd_per_hour",
+                f"must be at least the {beside:g} of the disk and the address that it includes, "
+                f"got {self.usd_per_hour:g}",
+            )
 
     @property
     def usd_per_s(self) -> float:
         """Price of the whole node per second."""
         return self.usd_per_hour / 3600.0
+
+    def on_demand(self) -> InstanceType:
+        """The same type bought on demand.
+
+        Raises:
+            InvalidInput: its price on demand is not known.
+        """
+        if self.market is Market.ON_DEMAND:
+            return self
+        if self.on_demand_usd_per_hour is None:
+            raise InvalidInput("on_demand_usd_per_hour", f"of {self.name!r} is not known; give it")
+        return replace(
+            self,
+            market=Market.ON_DEMAND,
+            usd_per_hour=self.on_demand_usd_per_hour,
+            interruptions_per_hour=0.0,
+            on_demand_usd_per_hour=None,
+        )
 
 
 def _zero() -> Latency:
@@ -109,6 +159,9 @@ class Cloud:
         dataset_gib: what each node downloads once.
         transfer_usd_per_gib: price of that download.
         provider: name of the provider that rents the nodes.
+        region: where its nodes are; empty where the provider has no regions.
+        market: in which market nodes are bought; types that are bought on spot say so themselves.
+        settings: what the provider is told besides, in plain values; the provider knows what they may be.
     """
 
     instance_types: tuple[InstanceType, ...]
@@ -119,6 +172,9 @@ class Cloud:
     dataset_gib: float = 0.0
     transfer_usd_per_gib: float = 0.0
     provider: str = "local"
+    region: str = ""
+    market: MarketPolicy = MarketPolicy.ON_DEMAND
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not self.instance_types:

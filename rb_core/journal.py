@@ -9,7 +9,7 @@ from typing import Any
 from rb_core.errors import RubberBandError
 from rb_core.eventlog import Log
 from rb_core.events import Event, Warned
-from rb_core.ports import Clock
+from rb_core.ports import Clock, Launch
 from rb_core.state import RunState, apply
 
 Observer = Callable[[Event], None]
@@ -51,6 +51,11 @@ class Journal:
     def t_s(self) -> float:
         """Seconds since the run started."""
         return self._clock.now() - self._origin_s
+
+    @property
+    def launches(self) -> Mapping[str, Launch]:
+        """The provider's renting calls by their tokens."""
+        return self.state.launches
 
     def at(self, t_s: float) -> float:
         """The clock's reading at `t_s` seconds of the run."""

@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from rb_core.errors import TrialFailure
+from rb_core.events import Event
 from rb_core.hardware import Cloud, InstanceType
 from rb_core.plan import AllocationPlan, Problem
 from rb_core.trial import Message
@@ -49,6 +50,10 @@ class NodeNotice(Notice):
         reason: why it leaves or is lost.
         ago_s: how long ago it happened, where the provider could not say so at once; `inf` where it cannot tell.
         in_s: of a leaving node, how long it stays.
+        instance: of a running node, the provider's own name of it.
+        zone: of a running node, where it stands.
+        usd_per_hour: of a running node, what it costs there, where that is not what it was requested at.
+        reclaimed: of a lost node, whether the provider took it back, as it may on spot.
     """
 
     node: str
@@ -56,6 +61,10 @@ class NodeNotice(Notice):
     reason: str = ""
     ago_s: float = 0.0
     in_s: float = 0.0
+    instance: str = ""
+    zone: str = ""
+    usd_per_hour: float | None = None
+    reclaimed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +210,54 @@ class Provider(Protocol):
 
     def close(self) -> None:
         """Let go of threads and connections; releases nothing. Idempotent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One renting call of a provider, as the log tells of it.
+
+    Attributes:
+        attempt: its token.
+        nodes: names of the nodes that it was for.
+        request: what was asked for and where, in the provider's own plain values.
+        t_s: when, in seconds of the run.
+        instances: what was granted, in the provider's own names and in the order of `nodes`; None while there was no
+            answer.
+        refused: why nothing is rented by it; empty otherwise.
+    """
+
+    attempt: str
+    nodes: tuple[str, ...]
+    request: Mapping[str, Any]
+    t_s: float
+    instances: tuple[str, ...] | None = None
+    refused: str = ""
+
+
+class Record(Protocol):
+    """A run's log as a provider sees it; used in the engine's own thread alone."""
+
+    @property
+    def t_s(self) -> float:
+        """Seconds since the run started; goes on over a resumption."""
+
+    @property
+    def launches(self) -> Mapping[str, Launch]:
+        """All renting calls of the run, those of earlier processes included, by their tokens, in order."""
+
+    def write(self, kind: type[Event], **values: Any) -> None:
+        """Write one event, before this returns. Raises `UnusableLog`; nothing may be done then."""
+
+    def warn(self, text: str) -> None:
+        """Write a warning, equal texts once."""
+
+
+@runtime_checkable
+class Recording(Protocol):
+    """What a provider offers besides, that has each renting call written down before it makes it."""
+
+    def record(self, record: Record) -> None:
+        """Write into this log from now on, and know what it tells. Called before any launch or adoption; idempotent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from rb_core import events
 from rb_core.events import Event, RunEnding
+from rb_core.ports import Launch
 
 
 class TrialPhase(StrEnum):
@@ -101,6 +102,10 @@ class NodeState:
         instance_type: name of its type.
         slots: slots of it.
         usd_per_hour: price of it.
+        market: how it is bought.
+        instance: the provider's own name of it; empty before it runs, and where it has none.
+        zone: where it stands; empty before it runs, and where that is not known.
+        reclaimed: whether its provider took it back.
         requested_s: when it was asked for.
         running_s: when it began to run, and to be billed.
         running_in: index in `RunState.stages` of the stage in which it did.
@@ -118,6 +123,10 @@ class NodeState:
     slots: int
     usd_per_hour: float
     requested_s: float
+    market: str = "on_demand"
+    instance: str = ""
+    zone: str = ""
+    reclaimed: bool = False
     running_s: float | None = None
     running_in: int | None = None
     ready_s: float | None = None
@@ -194,6 +203,7 @@ class RunState:
         trials: by number.
         nodes: by name, in the order of their requests, given back ones included.
         held: names of the nodes that are held or requested, in the order of their requests.
+        launches: the provider's renting calls by their tokens, in order; none of a provider that keeps no record.
         stages: in the order in which they began.
         current: index in `stages` of each lane's current or last stage.
         training: what trains now, by trial.
@@ -214,6 +224,7 @@ class RunState:
     trials: dict[int, TrialState] = field(default_factory=dict)
     nodes: dict[str, NodeState] = field(default_factory=dict)
     held: dict[str, None] = field(default_factory=dict)
+    launches: dict[str, Launch] = field(default_factory=dict)
     stages: list[StageState] = field(default_factory=list)
     current: dict[int, int] = field(default_factory=dict)
     training: dict[int, Training] = field(default_factory=dict)
@@ -295,6 +306,17 @@ def apply(state: RunState, event: Event) -> RunState:
         case events.NodeRunning():
             node = state.nodes[event.node]
             node.running_s, node.running_in = event.since_s, state.current.get(node.lane)
+            node.instance, node.zone = event.instance, event.zone
+            if event.usd_per_hour is not None:
+                node.usd_per_hour = event.usd_per_hour
+        case events.LaunchAttempted():
+            state.launches[event.attempt] = Launch(
+                attempt=event.attempt, nodes=event.nodes, request=event.request, t_s=event.t_s
+            )
+        case events.LaunchGranted():
+            state.launches[event.attempt] = replace(state.launches[event.attempt], instances=event.instances)
+        case events.LaunchRefused():
+            state.launches[event.attempt] = replace(state.launches[event.attempt], refused=event.reason)
         case events.NodeReady():
             state.nodes[event.node].ready_s = event.t_s
         case events.NodeLeaving():
@@ -391,6 +413,7 @@ def _requested(state: RunState, event: events.NodeRequested) -> None:
         instance_type=event.instance_type,
         slots=event.slots,
         usd_per_hour=event.usd_per_hour,
+        market=event.market,
         requested_s=event.t_s,
     )
 
@@ -413,7 +436,7 @@ def _released(state: RunState, node: NodeState, t_s: float) -> None:
 
 def _lost(state: RunState, event: events.NodeLost) -> None:
     node = state.nodes[event.node]
-    node.lost = event.reason or "lost"
+    node.lost, node.reclaimed = event.reason or "lost", event.reclaimed
     for number in [n for n, training in state.training.items() if event.node in training.nodes]:
         _stop_training(state, number, event.until_s)
         state.trials[number].phase = TrialPhase.WAITING

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator
 
 from rb_core.check import positive_int
 from rb_core.errors import InvalidInput
-from rb_core.hardware import Billing, BillingMode, Cloud, InstanceType, Latency, Market, PriceBook
+from rb_core.hardware import Billing, BillingMode, Cloud, InstanceType, Latency, Market, MarketPolicy, PriceBook
 from rb_plugins.config.durations import Seconds
 from rb_plugins.config.latency import LatencyTable, latency_table
 from rb_plugins.config.shape import shaped
@@ -52,6 +52,8 @@ class _AnyCloudTable:
     dataset_gib: float = 0.0
     transfer_usd_per_gib: float = 0.0
     provider: str | None = None
+    region: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def cloud(self, types: tuple[InstanceType, ...], book: PriceBook) -> Cloud:
         """The cloud of these types, with what is not given taken from the book."""
@@ -64,6 +66,8 @@ class _AnyCloudTable:
             dataset_gib=self.dataset_gib,
             transfer_usd_per_gib=self.transfer_usd_per_gib,
             provider=book.name if self.provider is None else self.provider,
+            region=self.region,
+            settings=self.settings,
         )
 
 
@@ -164,6 +168,10 @@ def _read(data: object, price_books: PriceBooks, key: str) -> Cloud:
         raise (error.under(key) if key else error) from None
 
 
+_MAY_BE_LEFT_OUT = ("disk_usd_per_hour", "address_usd_per_hour", "interruptions_per_hour", "on_demand_usd_per_hour")
+"""What the canonical form says of a type only where there is something to say."""
+
+
 def cloud_table(cloud: Cloud) -> dict[str, Any]:
     """The canonical form of a cloud."""
     return {
@@ -174,6 +182,7 @@ def cloud_table(cloud: Cloud) -> dict[str, Any]:
                 "usd_per_hour": float(found.usd_per_hour),
                 "speed": float(found.speed),
                 "market": found.market.value,
+                **{name: float(getattr(found, name)) for name in _MAY_BE_LEFT_OUT if getattr(found, name)},
             }
             for found in cloud.instance_types
         ],
@@ -188,4 +197,7 @@ def cloud_table(cloud: Cloud) -> dict[str, Any]:
         "dataset_gib": float(cloud.dataset_gib),
         "transfer_usd_per_gib": float(cloud.transfer_usd_per_gib),
         "provider": cloud.provider,
+        **({"region": cloud.region} if cloud.region else {}),
+        **({"market": cloud.market.value} if cloud.market is not MarketPolicy.ON_DEMAND else {}),
+        **({"settings": dict(cloud.settings)} if cloud.settings else {}),
     }

@@ -10,7 +10,19 @@ from typing import Any
 
 from rb_core.errors import InvalidInput, LaunchFailure, NoAnswer, RubberBandError
 from rb_core.hardware import Cloud, InstanceType
-from rb_core.ports import Bootstrap, Clock, Inbox, Machines, NodeNews, NodeNotice, Notice, Provider, Slot
+from rb_core.ports import (
+    Bootstrap,
+    Clock,
+    Inbox,
+    Machines,
+    NodeNews,
+    NodeNotice,
+    Notice,
+    Provider,
+    Record,
+    Recording,
+    Slot,
+)
 from rb_ray import _compat
 from rb_ray.nodes.between import Between
 from rb_ray.nodes.bootstrap import node_resource
@@ -105,6 +117,11 @@ class RayNodes:
     def check(self, cloud: Cloud) -> None:
         """Raise `InvalidInput` when the machines' provider cannot serve this cloud."""
         self._machines.check(cloud)
+
+    def record(self, record: Record) -> None:
+        """Have the machines' provider write down what it does, where it wants to."""
+        if isinstance(self._machines, Recording):
+            self._machines.record(record)
 
     def launch(self, names: Sequence[str], instance_type: InstanceType, *, run: str) -> None:
         """Request one node for each name. Idempotent by name.
