@@ -23,6 +23,7 @@ _HEADINGS = {
     "data": "data",
     "variation": "variation",
     "early_release": "early release",
+    "interruptions": "interruptions",
 }
 """Parts by their names, in the order of their columns."""
 

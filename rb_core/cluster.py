@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rb_core.clock import pause
-from rb_core.errors import LaunchFailure, LeakedNodes, NoAnswer, UnusableLog
+from rb_core.errors import LaunchFailure, LeakedNodes, NoAnswer, RubberBandError, UnusableLog
 from rb_core.events import NodeLeaving, NodeLost, NodeReady, NodeReleased, NodeRequested, NodeRunning
-from rb_core.hardware import InstanceType
+from rb_core.hardware import InstanceType, Market
 from rb_core.journal import Journal
 from rb_core.learning import Learning
+from rb_core.markets import bought
 from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Notice, Provider, Recording, Slot, Timer
 from rb_core.state import NodeState
 
@@ -45,6 +46,10 @@ LONGEST_PAUSE_S = 60.0
 MOST_FAILURES = 20
 """Failures in a row after which, where nothing trains meanwhile, there is no point in asking again."""
 
+PARTING_S = (0.5, 1.0, 2.0, 4.0, *(8.0,) * 22)
+"""Pauses between looks whether everything that was given back is gone: three minutes in all. A provider may show what it
+rented only after a while, or be busy."""
+
 _ATTEMPTS = 6
 _logger = logging.getLogger(__name__)
 
@@ -58,7 +63,8 @@ class HeldNode:
         instance_type: what it is.
         request: number of the request that it was part of; 0 for one of an earlier process.
         running: whether it runs, and is billed.
-        leaving: whether its provider is about to take it away.
+        leaving: whether its provider is about to take it away, or it is about to be exchanged.
+        parting: whether another one is to take its place: it is used until that is usable.
         slots: its slots, empty until it is usable.
     """
 
@@ -67,7 +73,13 @@ class HeldNode:
     request: int = 0
     running: bool = False
     leaving: bool = False
+    parting: bool = False
     slots: tuple[Slot, ...] = ()
+
+    @property
+    def staying(self) -> bool:
+        """Whether nothing is to take its place."""
+        return not self.leaving and not self.parting
 
 
 class Cluster:
@@ -80,6 +92,7 @@ class Cluster:
 
     Attributes:
         trains: asked whether anything trains on what is held.
+        market: in which nodes are asked for that are planned on spot; see `buy`.
     """
 
     def __init__(
@@ -115,6 +128,7 @@ class Cluster:
         self._names = names
         self._admit = admit
         self.trains: Callable[[], bool] = lambda: bool(self._usable)
+        self.market = Market.SPOT
         self._requested: dict[str, HeldNode] = {}
         self._usable: dict[str, HeldNode] = {}
         self._ever: set[str] = set()
@@ -144,14 +158,36 @@ class Cluster:
 
     @property
     def staying(self) -> int:
-        """How many nodes are requested or usable, and not about to be taken away."""
-        return sum(not node.leaving for node in (*self._usable.values(), *self._requested.values()))
+        """How many nodes are requested or usable, and not about to be taken away or exchanged."""
+        return sum(node.staying for node in self._held())
+
+    @property
+    def serving(self) -> int:
+        """How many nodes are requested or usable, and not about to be taken away: these and those to be exchanged."""
+        return sum(not node.leaving for node in self._held())
+
+    @property
+    def crowded(self) -> bool:
+        """Whether nodes are to be exchanged, and `max_nodes` leaves no room for others beside them."""
+        held = self._held()
+        others = any(node.leaving for node in held) or any(not node.parting for node in self._requested.values())
+        return not others and len(self._journal.state.held) >= self._learning.cloud.max_nodes
 
     @property
     def instance_type(self) -> InstanceType | None:
-        """The type of the nodes that it holds, else of those that it wants; None before any was wanted."""
+        """The type of the nodes that it holds, else of those that it wants; None before any was wanted.
+
+        It is as planned with, whatever the market that they were bought in.
+        """
         held = next(iter((*self._usable.values(), *self._requested.values())), None)
-        return self._type if held is None else held.instance_type
+        if held is None or (self._type is not None and self._type.name == held.instance_type.name):
+            return self._type
+        return held.instance_type
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether there is no point in asking again for what was asked for so far."""
+        return self._failures >= MOST_FAILURES and not self._requested and not self.trains()
 
     @property
     def failures(self) -> int:
@@ -178,14 +214,48 @@ class Cluster:
             BudgetExceeded: they could bring the bill above `max_usd`.
             UnusableLog: a step could not be written, and was not taken.
         """
-        if instance_type != self._type:
+        if self._type is None or instance_type.name != self._type.name:
             self._failures = 0
         self._chain, self._stage, self._type, self._wanted = chain, stage, instance_type, count
-        held = [*self._usable.values(), *self._requested.values()]
-        kept = [node for node in held if node.instance_type == instance_type and not node.leaving][:count]
+        held = self._held()
+        alike = [node for node in held if node.instance_type.name == instance_type.name and not node.leaving]
+        kept = [node for node in alike if node.staying][:count]
+        # Until those that take their places are usable.
+        kept += [node for node in alike if node.parting][: count - sum(bool(node.slots) for node in kept)]
         keep = {node.name for node in kept}
         self.release([node.name for node in held if node.name not in keep], "not needed for the next stage")
         self.refill()
+
+    def buy(self, market: Market) -> None:
+        """Ask for nodes in this market from now on, where they are planned on spot.
+
+        On demand, the nodes on spot that are held are exchanged: they are used until others are there to take their
+        place. What was bought on demand is kept. Raises as `resize`.
+        """
+        if market is self.market:
+            return
+        self.market, self._failures = market, 0
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        for node in self._held():
+            node.parting = market is Market.ON_DEMAND and node.instance_type.market is Market.SPOT
+        self.refill()
+
+    def part(self, names: Sequence[str], in_s: float) -> None:
+        """Have nodes leave whose place is taken by others, once their trials have saved.
+
+        Args:
+            names: of parting nodes.
+            in_s: how long their trials may take.
+
+        Raises:
+            UnusableLog: this could not be written; nothing was done.
+        """
+        rows = [{"node": name, "reason": "exchanged for one on demand", "in_s": in_s} for name in names]
+        self._journal.write_all(NodeLeaving, rows)
+        for name in names:
+            self._usable[name].leaving = True
 
     def want(self, count: int) -> None:
         """Hold more nodes of the type, or ask for no more than so many; what is held stays. Raises as `resize`."""
@@ -230,15 +300,27 @@ class Cluster:
     def hold(self, nodes: Iterable[NodeState], earlier: Iterable[str] = ()) -> None:
         """Take over nodes that an earlier process of the run held. Nobody is asked: `adopt` does that.
 
+        Nodes are bought on demand again, where the last one was that is planned on spot.
+
         Args:
             nodes: what the log says of them, in the order of their requests.
             earlier: names of nodes that it gave back or lost: not used, but looked for when everything is given back.
         """
+        known, earlier = self._journal.state.nodes, tuple(earlier)
+        requests = [known[name] for name in earlier if name in known]
+        if requests and self._on_demand(requests[-1]):
+            self.market = Market.ON_DEMAND
         for node in nodes:
             instance_type = self._learning.cloud.instance_type(node.instance_type)
+            if instance_type.market is Market.SPOT:
+                instance_type = bought(instance_type, Market(node.market))
             running = node.running_s is not None
             self._requested[node.node] = HeldNode(
-                name=node.node, instance_type=instance_type, running=running, leaving=node.leaving
+                name=node.node,
+                instance_type=instance_type,
+                running=running,
+                leaving=node.leaving,
+                parting=self.market is Market.ON_DEMAND and instance_type.market is Market.SPOT,
             )
             self._watch(node.node)
         self._ever.update(self._requested, earlier)
@@ -300,7 +382,7 @@ class Cluster:
         try:
             if names:
                 self._provider.release(names)
-        except NoAnswer as error:
+        except RubberBandError as error:
             _logger.warning("giving nodes back: %s", error)
         except Exception:
             _logger.exception("nodes could not be given back")
@@ -320,17 +402,20 @@ class Cluster:
         except BaseException as raised:
             interrupt = raised
         left: Sequence[str] = self._parting
-        for attempt in range(_ATTEMPTS):
+        said = ""
+        for attempt, pause_s in enumerate((0.0, *PARTING_S)):
             try:
                 if attempt:
-                    pause(self._clock, 2.0 ** (attempt - 2))
+                    pause(self._clock, pause_s)
                     if left:
                         self._provider.release(left)
                 left = [name for name in self._provider.owned(self._run) if name in self._ever]
                 if not left:
                     break
-            except NoAnswer as error:
-                _logger.warning("giving nodes back: %s", error)
+            except RubberBandError as error:
+                if str(error) != said:
+                    _logger.warning("giving nodes back: %s", error)
+                said = str(error)
             except Exception:
                 _logger.exception("nodes could not be given back")
             except BaseException as raised:
@@ -338,16 +423,28 @@ class Cluster:
                 interrupt = raised
         if left:
             raise LeakedNodes(
-                left, f"look for them at provider {self._provider.name!r} by the tag {self._run!r} and end them there"
+                left,
+                f"look for them at provider {self._provider.name!r} by the tag {self._run!r} and end them there"
+                + (f". It said last: {said}" if said else ""),
             )
         if interrupt is not None:
             raise interrupt
+
+    def _on_demand(self, node: NodeState) -> bool:
+        """Whether a node that is planned on spot was bought on demand."""
+        known = {kind.name: kind for kind in self._learning.cloud.instance_types}
+        planned = known.get(node.instance_type)
+        return planned is not None and planned.market is Market.SPOT and node.market == Market.ON_DEMAND
+
+    def _held(self) -> list[HeldNode]:
+        return [*self._usable.values(), *self._requested.values()]
 
     def _missing(self) -> int:
         """Nodes to request. One that is leaving still counts against the limit; its place is taken when it is gone."""
         return min(self._wanted - self.staying, self._learning.cloud.max_nodes - len(self._journal.state.held))
 
-    def _request(self, instance_type: InstanceType, count: int) -> None:
+    def _request(self, planned: InstanceType, count: int) -> None:
+        instance_type = bought(planned, self.market) if planned.market is Market.SPOT else planned
         self._admit(count, instance_type)
         self._requests += 1
         nodes = [
@@ -423,7 +520,8 @@ class Cluster:
             reclaimed=notice.reclaimed,
         )
         self._forget(node.name)
-        if not node.running:
+        # One that never became usable, though it ran, would be no better at once: it counts as not had.
+        if self._journal.state.nodes[node.name].ready_s is None:
             self._failed(1, node.instance_type, node.request, notice.reason)
 
     def _failed(self, count: int, instance_type: InstanceType, request: int, reason: str) -> None:
@@ -443,7 +541,7 @@ class Cluster:
         missing = self._missing()
         if missing <= 0 or self._type is None:
             return
-        if self._failures >= MOST_FAILURES and not self._requested and not self.trains():
+        if self.hopeless:
             raise LaunchFailure(
                 f"no node of type {self._type.name} could be had in {self._failures} attempts, and nothing trains on "
                 "what is held; try another type, region or time. What was trained is kept"

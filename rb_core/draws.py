@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rb_core.hardware import Latency
+from rb_core.interruption import Gaps, Interruption
 from rb_core.plan import Problem
 
 Samples = NDArray[np.float64]
@@ -30,6 +31,10 @@ class Draws:
         self._factors = [next(streams) for _ in problem.experiment.chains]
         self._trainings = [[next(streams) for _ in chain] for chain in problem.experiment.chains]
         self._nodes = [[next(streams) for _ in chain] for chain in problem.experiment.chains]
+        self._gaps: list[list[np.random.Generator]] = []
+        if problem.cloud.interruptible:
+            later = iter(rng.spawn(sum(len(chain) for chain in problem.experiment.chains)))
+            self._gaps = [[next(later) for _ in chain] for chain in problem.experiment.chains]
 
     def factors(self, chain: int) -> Samples:
         """Speed factors of the chain's trials: lognormal, mean 1, kept through all stages."""
@@ -46,6 +51,28 @@ class Draws:
             slots_per_trial: world size.
             factor: multiplies the time of the iterations; shape (trials or 1, samples or 1).
         """
+        start, iterating, save = self._parts(chain, stage, slots_per_trial)
+        return start + factor * iterating + save
+
+    def interrupted(
+        self, chain: int, stage: int, *, slots_per_trial: int, factor: Samples | float, interruption: Interruption
+    ) -> tuple[Samples, Samples]:
+        """As `trainings` where trials are interrupted, and the parts of the durations in which they are on a node.
+
+        Args:
+            chain: the chain.
+            stage: the stage within it.
+            slots_per_trial: world size.
+            factor: as of `trainings`.
+            interruption: how.
+        """
+        start, iterating, save = self._parts(chain, stage, slots_per_trial)
+        trials = self._problem.experiment.chains[chain][stage].trials
+        gaps = Gaps(self._gaps[chain][stage], trials, self._samples, interruption.abreast)
+        return interruption.sampled(start, np.asarray(factor * iterating), save, gaps)
+
+    def _parts(self, chain: int, stage: int, slots_per_trial: int) -> tuple[Samples, Samples, Samples]:
+        """Start, bare iterations on a profiled type, and save."""
         step = self._problem.experiment.chains[chain][stage]
         latency = self._problem.profile.iteration_s[slots_per_trial]
         start, save = self.starts_and_saves(chain, stage)
@@ -53,7 +80,7 @@ class Draws:
         if latency.std > 0:
             noise = self.noise(chain, stage)
             iterating = np.maximum(0.0, iterating + math.sqrt(step.iterations) * latency.std * noise)
-        return start + factor * iterating + save
+        return start, iterating, save
 
     def starts_and_saves(self, chain: int, stage: int) -> tuple[Samples, Samples]:
         """Start and save latencies of the stage's trials, in seconds; drawn before their `noise`."""

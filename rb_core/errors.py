@@ -60,6 +60,10 @@ class NoFeasiblePlan(RubberBandError):
         self.nearest = nearest
 
 
+class UnreadablePrices(RubberBandError):
+    """Prices cannot be had now; the message says why and what to do."""
+
+
 class PlanVeto(RubberBandError):
     """A plugin refused the plan before anything was rented.
 

@@ -20,6 +20,7 @@ from rb_core.billing import billed_s
 from rb_core.dag import ExecutionDAG, Step
 from rb_core.errors import InvalidInput
 from rb_core.hardware import Billing, BillingMode, InstanceType
+from rb_core.interruption import interruption_of, stage_trial_s
 from rb_core.moments import SEED, Offsets, moments_of
 from rb_core.placement import Placement
 from rb_core.plan import AllocationPlan, Problem
@@ -76,7 +77,6 @@ class ExpectedModel:
 
     Attributes:
         problem: the problem.
-        stage_moments: mean and variance of a stage's time, see `StageMoments.of`.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -93,7 +93,8 @@ class ExpectedModel:
                 f"vary, got {trials}; set every std and trial_cv to 0: of so many trials the mean is what counts",
             )
         self.problem = problem
-        self.stage_moments = moments_of(problem).of if problem.noisy else cache(self._of_equal_trials)
+        self._sampled = moments_of(problem).of if problem.varies else None
+        self._of_equal = cache(self._of_equal_trials)
 
     def evaluate(self, plan: AllocationPlan) -> tuple[float, float]:
         """Expected (jct_s, cost_usd) of a plan in the model. Raises `InvalidInput` as `ExecutionDAG.build` does."""
@@ -143,9 +144,22 @@ class ExpectedModel:
 
     def _moments(self, kept: tuple[Batch, ...], now_s: float, step: Step) -> tuple[float, float]:
         offsets = tuple((max(0.0, batch.usable_s - now_s), batch.count) for batch in kept)
-        return self.stage_moments(
-            step.chain, step.stage, step.placement, step.instance_type.speed, offsets, step.requested
-        )
+        return self.stage_moments(step.chain, step.stage, step.placement, step.instance_type, offsets, step.requested)
+
+    def stage_moments(
+        self,
+        chain: int,
+        stage: int,
+        placement: Placement,
+        instance_type: InstanceType,
+        offsets: Offsets,
+        requested: int,
+    ) -> tuple[float, float]:
+        """Mean (s) and variance (s^2) of a stage's time, see `StageMoments.of`."""
+        if self._sampled is None:
+            return self._of_equal(chain, stage, placement, instance_type, offsets, requested)
+        interruption = interruption_of(self.problem, placement, instance_type)
+        return self._sampled(chain, stage, placement, instance_type.speed, offsets, requested, interruption)
 
     def finish(self, progress: Progress) -> Progress:
         """The job after everything has been given back at its last barrier."""
@@ -159,7 +173,7 @@ class ExpectedModel:
         total = 0.0
         for batch in batches:
             life_s = progress.barrier_s - batch.running_s
-            spread_s = math.sqrt(max(0.0, progress.variance - batch.variance)) if self.problem.noisy else 0.0
+            spread_s = math.sqrt(max(0.0, progress.variance - batch.variance)) if self.problem.varies else 0.0
             total += batch.count * cloud.data_usd * _probably_above(0.0, life_s, spread_s)
             if cloud.billing.mode is BillingMode.PER_INSTANCE:
                 total += batch.count * usd_per_s * expected_billed_s(cloud.billing, life_s, spread_s)
@@ -169,30 +183,49 @@ class ExpectedModel:
         """Expected bill of a step's training under PER_FUNCTION."""
         placement = step.placement
         share = placement.slots_per_trial / placement.node_slots
-        return placement.trials * self.trial_s(step) * share * step.instance_type.usd_per_s
+        return placement.trials * self.busy_s(step) * share * step.instance_type.usd_per_s
 
-    def trial_s(self, step: Step) -> float:
-        """Mean duration of one trial of the step, in seconds."""
-        return self._trial_s(step.chain, step.stage, step.placement, step.instance_type.speed)
+    def busy_s(self, step: Step) -> float:
+        """Mean time that one trial of the step is on a node, in seconds."""
+        placement, profile = step.placement, self.problem.profile
+        shape = {"slots": placement.slots_per_trial, "node_slots": placement.node_slots}
+        speed = step.instance_type.speed
+        interruption = interruption_of(self.problem, placement, step.instance_type)
+        if interruption is None:
+            return self.bare_s(step)
+        return interruption.busy_s(profile.work_s(step.iterations, **shape, speed=speed), profile.save_s.mean)
 
-    def _trial_s(self, chain: int, stage: int, placement: Placement, speed: float) -> float:
+    def bare_s(self, step: Step) -> float:
+        """Mean duration of one trial of the step that is never interrupted, in seconds."""
+        placement = step.placement
         return self.problem.profile.trial_s(
-            self.problem.experiment.chains[chain][stage].iterations,
+            step.iterations,
             slots=placement.slots_per_trial,
             node_slots=placement.node_slots,
-            speed=speed,
+            speed=step.instance_type.speed,
         )
 
+    def lasting_s(self, step: Step) -> float:
+        """The duration that stands for each trial of the step where none varies of itself; see `stage_trial_s`."""
+        return stage_trial_s(self.problem, step.iterations, step.placement, step.instance_type)[0]
+
     def _of_equal_trials(
-        self, chain: int, stage: int, placement: Placement, speed: float, offsets: Offsets, requested: int
+        self,
+        chain: int,
+        stage: int,
+        placement: Placement,
+        instance_type: InstanceType,
+        offsets: Offsets,
+        requested: int,
     ) -> tuple[float, float]:
-        """As `StageMoments.of`, without spread."""
+        """As `StageMoments.of`, where no duration varies of itself."""
         profile, cloud = self.problem.profile, self.problem.cloud
-        trial_s = self._trial_s(chain, stage, placement, speed)
+        iterations = self.problem.experiment.chains[chain][stage].iterations
+        trial_s, variance = stage_trial_s(self.problem, iterations, placement, instance_type)
         if requested:
             offsets = (*offsets, (cloud.launch_s.mean + cloud.init_s.mean, requested))
         ready = places_of(sorted(offsets), placement.nodes_per_trial, placement.per_node)
-        return makespan_s(placement.trials, trial_s, ready) + profile.sync_s, 0.0
+        return makespan_s(placement.trials, trial_s, ready) + profile.sync_s, variance
 
 
 def expected(problem: Problem, plan: AllocationPlan) -> tuple[float, float]:

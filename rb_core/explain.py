@@ -1,6 +1,6 @@
 """Where every second and every dollar of a plan goes.
 
-The plan is followed once with mean durations, without any spread, and what that run takes and costs is split; what the
+The plan is followed once with mean durations, without any spread but the loss of nodes, and what that run takes and costs is split; what the
 expectation lies above it is a part of its own, `variation`, and what early release changes of that another,
 `early_release`. So the parts add up to the expected time and cost.
 
@@ -45,6 +45,7 @@ class Parts:
     data: float = 0.0
     variation: float = 0.0
     early_release: float = 0.0
+    interruptions: float = 0.0
 
     @property
     def total(self) -> float:
@@ -159,7 +160,7 @@ def _taken_apart(model: ExpectedModel, lane: tuple[Step, ...]) -> Iterator[Stage
 def _time_parts(model: ExpectedModel, step: Step, before: Progress, after: Progress) -> Parts:
     profile, placement = model.problem.profile, step.placement
     took_s = after.barrier_s - before.barrier_s - profile.sync_s
-    trial_s = model.trial_s(step)
+    trial_s = model.lasting_s(step)
     nodes = sorted((max(0.0, batch.usable_s - before.barrier_s), batch.count) for batch in after.held)
     ready_s = [offset for offset, _ in places_of(nodes, placement.nodes_per_trial, placement.per_node)]
     waves = [max(1, round((took_s - offset) / trial_s)) for offset in ready_s]
@@ -168,11 +169,13 @@ def _time_parts(model: ExpectedModel, step: Step, before: Progress, after: Progr
     least = min(misses)
     place = next(number for number, miss in enumerate(misses) if miss <= least + 1e-9 * max(1.0, took_s))
     starts_s = waves[place] * (profile.start_s.mean + profile.save_s.mean)
+    lost_s = waves[place] * (trial_s - model.bare_s(step))
     return Parts(
-        training=took_s - ready_s[place] - starts_s,
+        training=took_s - ready_s[place] - starts_s - lost_s,
         trial_starts=starts_s,
         node_starts=ready_s[place],
         barriers=profile.sync_s,
+        interruptions=lost_s,
     )
 
 
@@ -183,9 +186,11 @@ def _cost_parts(model: ExpectedModel, step: Step, before: Progress, after: Progr
     share = placement.trials * placement.slots_per_trial / placement.node_slots * usd_per_s
     training = share * slow * step.iterations * profile.iteration_s[placement.slots_per_trial].mean
     trial_starts = share * (profile.start_s.mean + profile.save_s.mean)
+    interruptions = share * (model.lasting_s(step) - model.bare_s(step))
     data = sum(b.count for b in after.held if _began(b, now_s, end_s, cloud)) * cloud.data_usd
     if cloud.billing.mode is BillingMode.PER_FUNCTION:
-        return Parts(training=training, trial_starts=trial_starts, data=data)
+        again = share * (model.busy_s(step) - model.bare_s(step))
+        return Parts(training=training, trial_starts=trial_starts, data=data, interruptions=again)
     held = node_starts = barriers = 0.0
     for batch in after.held:
         first_s = min(end_s, max(now_s, batch.running_s))
@@ -197,10 +202,11 @@ def _cost_parts(model: ExpectedModel, step: Step, before: Progress, after: Progr
         training=training,
         trial_starts=trial_starts,
         node_starts=node_starts,
-        idle=max(0.0, held - node_starts - barriers - training - trial_starts),
+        idle=max(0.0, held - node_starts - barriers - training - trial_starts - interruptions),
         barriers=barriers,
         rounding=_rounding_usd(cloud, after, stays, usd_per_s),
         data=data,
+        interruptions=interruptions,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -147,6 +147,30 @@ def _zero() -> Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PriceDate:
+    """Where prices came from, kept with what was planned and run by them.
+
+    Attributes:
+        book: name of the price book.
+        dated: ISO date at which they were true.
+    """
+
+    book: str
+    dated: str
+
+    def __post_init__(self) -> None:
+        non_empty("book", self.book)
+        _iso_date("dated", self.dated)
+
+
+def _iso_date(key: str, value: str) -> None:
+    parts = value.split("-")
+    shape = [len(part) for part in parts if part.isdecimal()]
+    if shape != [4, 2, 2] or not (int(parts[0]) >= 1 and 1 <= int(parts[1]) <= 12 and 1 <= int(parts[2]) <= 31):
+        raise InvalidInput(key, f"must be a date such as 2026-07-20, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
     """Everything about the place where nodes come from.
 
@@ -161,6 +185,7 @@ class Cloud:
         provider: name of the provider that rents the nodes.
         region: where its nodes are; empty where the provider has no regions.
         market: in which market nodes are bought; types that are bought on spot say so themselves.
+        prices: where the prices of its types came from; None where whoever wrote them down gave none.
         settings: what the provider is told besides, in plain values; the provider knows what they may be.
     """
 
@@ -174,6 +199,7 @@ class Cloud:
     provider: str = "local"
     region: str = ""
     market: MarketPolicy = MarketPolicy.ON_DEMAND
+    prices: PriceDate | None = None
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -195,6 +221,11 @@ class Cloud:
     def noisy(self) -> bool:
         """Whether its latencies vary."""
         return self.launch_s.std > 0 or self.init_s.std > 0
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether nodes of any of its types may be taken back."""
+        return any(instance_type.interruptions_per_hour > 0 for instance_type in self.instance_types)
 
     @property
     def data_usd(self) -> float:
@@ -219,30 +250,36 @@ class Offering:
     """An instance type in one market and region, at one price.
 
     Attributes:
-        instance_type: the shape, its price included.
+        instance_type: the shape, its price included: that of the machine alone, without disk and address.
         region: where.
         accelerator: name of its GPU, empty for CPU types.
         memory_gib: main memory.
+        zone: the zone of the region that the price is for; empty where it is that of all, or of the dearest.
     """
 
     instance_type: InstanceType
     region: str
     accelerator: str = ""
     memory_gib: float = 0.0
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceBook:
-    """A dated snapshot of prices; it refuses what it does not know rather than guess.
+    """Prices of one date, from a snapshot or as they are now; it refuses what it does not know rather than guess.
 
     Attributes:
         name: the catalogue's name, such as ``ec2``.
-        dated: ISO date at which the prices were true.
+        dated: ISO date at which the prices were true; empty where they have none.
         source: who published them.
         offerings: all rows.
         launch_s: launch latency that a cloud of this book has unless told otherwise.
         init_s: its init latency.
         billing: its billing rule.
+        provider: who rents what it lists; empty for the provider of the book's own name.
+        disk_usd_per_gib_hour: what a node's disk costs.
+        address_usd_per_hour: what a node's public address costs.
+        lacks: what could not be learned, why, and what to do about it; told where it is asked for.
     """
 
     name: str
@@ -252,9 +289,36 @@ class PriceBook:
     launch_s: Latency = field(default_factory=_zero)
     init_s: Latency = field(default_factory=_zero)
     billing: Billing = field(default_factory=Billing)
+    provider: str = ""
+    disk_usd_per_gib_hour: float = 0.0
+    address_usd_per_hour: float = 0.0
+    lacks: str = ""
 
-    def offering(self, name: str, *, region: str, market: Market = Market.ON_DEMAND) -> Offering:
-        """The offering of a type in a region and market.
+    def __post_init__(self) -> None:
+        if self.dated:
+            _iso_date("dated", self.dated)
+        non_negative("disk_usd_per_gib_hour", self.disk_usd_per_gib_hour)
+        non_negative("address_usd_per_hour", self.address_usd_per_hour)
+
+    def __str__(self) -> str:
+        """Its name and its date."""
+        return f"{self.name} price book" + (f" of {self.dated}" if self.dated else "")
+
+    @property
+    def prices(self) -> PriceDate | None:
+        """Its name and date; None where it has none."""
+        return PriceDate(book=self.name, dated=self.dated) if self.dated else None
+
+    def offering(
+        self, name: str, *, region: str, market: Market = Market.ON_DEMAND, zones: Collection[str] = ()
+    ) -> Offering:
+        """The offering of a type in a region and market: of the dearest zone, for which of them has room is not known.
+
+        Args:
+            name: of the type.
+            region: where.
+            market: how it is bought.
+            zones: the zones of the region that may be used; empty for all.
 
         Raises:
             InvalidInput: the book holds no such row; the message says which part is unknown.
@@ -263,18 +327,25 @@ class PriceBook:
         if not of_type:
             raise InvalidInput(
                 "instance_types",
-                f"{name!r} is not in the {self.name} price book of {self.dated}; "
+                f"{name!r} is not in the {self}; "
                 "`rb-tune catalog` lists what is, or give the type's slots and usd_per_hour yourself",
             )
-        for offering in of_type:
-            if offering.region == region and offering.instance_type.market == market:
-                return offering
-        there = ", ".join(sorted({f"{o.region}/{o.instance_type.market}" for o in of_type}))
-        raise InvalidInput(
-            "instance_types",
-            f"{name!r} has no {market} price in {region!r} in the {self.name} price book "
-            f"of {self.dated}; it has one in {there}",
-        )
+        there = [o for o in of_type if o.region == region and o.instance_type.market is market]
+        if not there:
+            known = ", ".join(sorted({f"{o.region}/{o.instance_type.market}" for o in of_type}))
+            raise InvalidInput(
+                "instance_types",
+                f"{name!r} has no {market} price in {region!r} in the {self}; it has one in {known}"
+                + (f" ({self.lacks})" if self.lacks else ""),
+            )
+        usable = [o for o in there if not zones or o.zone in ("", *zones)]
+        if not usable:
+            raise InvalidInput(
+                "instance_types",
+                f"{name!r} has no {market} price in {' or '.join(sorted(zones))} in the {self}; it has one in "
+                + ", ".join(sorted(o.zone for o in there)),
+            )
+        return max(usable, key=lambda o: o.instance_type.usd_per_hour)
 
     def by_name(self) -> Mapping[str, tuple[Offering, ...]]:
         """All offerings, grouped by the name of their type, in name order."""

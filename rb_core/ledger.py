@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rb_core.billing import bill
-from rb_core.hardware import BillingMode, Cloud
+from rb_core.billing import bill, due_usd_per_s
+from rb_core.hardware import BillingMode, Cloud, Market
 from rb_core.state import NodeState, RunState, StageState
 
 
@@ -36,16 +36,43 @@ class StageCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Items:
+    """A bill by what is paid for.
+
+    Attributes:
+        on_demand_usd: nodes bought on demand, by the time that they ran, or trained where that alone is paid for.
+        spot_usd: nodes bought on spot, without those that were taken back so early that they are free.
+        disk_usd: their disks.
+        address_usd: their public addresses.
+        data_usd: downloads of the data set.
+        rounding_usd: what rounding up and the minimum of a start add to all that is paid by the time.
+    """
+
+    on_demand_usd: float = 0.0
+    spot_usd: float = 0.0
+    disk_usd: float = 0.0
+    address_usd: float = 0.0
+    data_usd: float = 0.0
+    rounding_usd: float = 0.0
+
+    def table(self) -> dict[str, float]:
+        """All of them by their names."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """The bill of a run at one time.
 
     Attributes:
         cost_usd: all of it.
         stages: its parts, in the order in which the stages began.
+        items: its parts by what is paid for.
     """
 
     cost_usd: float
     stages: tuple[StageCost, ...]
+    items: Items = Items()
 
 
 def cost_usd(state: RunState, cloud: Cloud, at_s: float | None = None, *, committed: bool = False) -> float:
@@ -84,10 +111,10 @@ def ledger(state: RunState, cloud: Cloud, at_s: float | None = None) -> Ledger:
     now_s = state.t_s if at_s is None else at_s
     if not state.nodes:
         empty = [_stage_cost(stage, 0.0, 0.0) for stage in state.stages]
-        return Ledger(cost_usd=0.0, stages=tuple(empty))
+        return Ledger(cost_usd=0.0, stages=tuple(empty), items=Items())
     nodes = _Nodes(state, cloud, now_s, committed=False)
     stages = tuple(nodes.share(index, stage) for index, stage in enumerate(state.stages))
-    return Ledger(cost_usd=float(nodes.billed_usd.sum()), stages=stages)
+    return Ledger(cost_usd=float(nodes.billed_usd.sum()), stages=stages, items=nodes.items())
 
 
 class _Nodes:
@@ -98,7 +125,6 @@ class _Nodes:
         self._cloud = cloud
         self._at_s = at_s
         nodes = list(state.nodes.values())
-        self._usd_per_s = _array(node.usd_per_hour / 3600.0 for node in nodes)
         self._slots = _array(node.slots for node in nodes)
         self._running_s = _array(self._running(node, committed) for node in nodes)
         self._released_s = _array(at_s if node.released_s is None else node.released_s for node in nodes)
@@ -110,18 +136,48 @@ class _Nodes:
             slot_s = max(0.0, at_s - training.start_s) * training.slots / len(training.nodes)
             for name in training.nodes:
                 trained[name] += slot_s / state.nodes[name].slots
+        types = {instance_type.name: instance_type for instance_type in cloud.instance_types}
+        kinds = [types.get(node.instance_type) for node in nodes]
+        self._disk_usd_per_s = _array(0.0 if kind is None else kind.disk_usd_per_hour / 3600.0 for kind in kinds)
+        self._address_usd_per_s = _array(0.0 if kind is None else kind.address_usd_per_hour / 3600.0 for kind in kinds)
+        self._spot = np.array([node.market == Market.SPOT for node in nodes])
+        usd_per_s = _array(node.usd_per_hour / 3600.0 for node in nodes)
+        beside_usd_per_s = self._disk_usd_per_s + self._address_usd_per_s
+        reclaimed = self._spot & np.array([node.reclaimed for node in nodes])
         self.billed_usd = bill(
             cloud.billing,
-            usd_per_s=self._usd_per_s,
+            usd_per_s=usd_per_s,
             running_s=self._running_s,
             released_s=self._released_s,
             trained_s=_array(trained.values()),
             data_usd=cloud.data_usd,
+            beside_usd_per_s=beside_usd_per_s,
+            reclaimed=reclaimed,
         )
         ran = self._running_s <= self._released_s
         self._data_usd = np.where(ran, cloud.data_usd, 0.0)
         held_s = np.where(ran, self._released_s - np.where(ran, self._running_s, 0.0), 0.0)
-        self._extra_usd = self.billed_usd - self._data_usd - held_s * self._usd_per_s
+        if cloud.billing.mode is BillingMode.PER_FUNCTION:
+            self._paid_s, self._usd_per_s = np.where(ran, _array(trained.values()), 0.0), usd_per_s
+        else:
+            self._paid_s = held_s
+            self._usd_per_s = due_usd_per_s(
+                usd_per_s=usd_per_s, beside_usd_per_s=beside_usd_per_s, held_s=held_s, reclaimed=reclaimed
+            )
+        self._extra_usd = self.billed_usd - self._data_usd - self._paid_s * self._usd_per_s
+
+    def items(self) -> Items:
+        """The bill by what is paid for."""
+        beside_usd_per_s = self._disk_usd_per_s + self._address_usd_per_s
+        nodes_usd = self._paid_s * (self._usd_per_s - beside_usd_per_s)
+        return Items(
+            on_demand_usd=float(nodes_usd[~self._spot].sum()),
+            spot_usd=float(nodes_usd[self._spot].sum()),
+            disk_usd=float((self._paid_s * self._disk_usd_per_s).sum()),
+            address_usd=float((self._paid_s * self._address_usd_per_s).sum()),
+            data_usd=float(self._data_usd.sum()),
+            rounding_usd=float(self._extra_usd.sum()),
+        )
 
     def share(self, index: int, stage: StageState) -> StageCost:
         """One stage's part of the bill."""

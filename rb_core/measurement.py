@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from rb_core.check import non_negative, positive
 from rb_core.ernest import ErnestFit, fit_ernest
 from rb_core.hardware import Latency
 from rb_core.profile import ScalingProfile
@@ -58,6 +59,29 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredSpeed:
+    """How fast a type was found to be.
+
+    Attributes:
+        mean: seconds of an iteration on the reference over those on this type: above 1 it is the faster one.
+        std: standard deviation of that ratio over widths, configurations and starts.
+        by_slots: the ratio for each number of slots per trial that was measured on both.
+        warnings: what a person should know of it, one sentence each.
+        measurements: every start on this type that ran to its end.
+    """
+
+    mean: float
+    std: float = 0.0
+    by_slots: Mapping[int, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+
+    def __post_init__(self) -> None:
+        positive("mean", self.mean)
+        non_negative("std", self.std)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredProfile:
     """A scaling profile with everything that it rests on.
 
@@ -68,6 +92,9 @@ class MeasuredProfile:
         fit: Ernest's curve through the measured sizes; None when there was only one.
         warnings: what a person should know, one sentence each.
         seconds: how long profiling took.
+        instance_type: name of the type that was measured; empty where nobody said which.
+        speeds: how fast other types were found to be, by their names, relative to that one.
+        usd: what the nodes that were measured on cost.
     """
 
     profile: ScalingProfile
@@ -76,6 +103,9 @@ class MeasuredProfile:
     fit: ErnestFit | None
     warnings: tuple[str, ...]
     seconds: float
+    instance_type: str = ""
+    speeds: Mapping[str, MeasuredSpeed] = field(default_factory=dict)
+    usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rb_core.draws import Draws
+from rb_core.interruption import Interruption
 from rb_core.occupancy import last_end, ready_places
 from rb_core.placement import Placement
 from rb_core.plan import Problem
@@ -53,7 +54,14 @@ class StageMoments:
         self._durations_s = cache(self._drawn_durations)
 
     def of(
-        self, chain: int, stage: int, placement: Placement, speed: float, offsets: Offsets, requested: int
+        self,
+        chain: int,
+        stage: int,
+        placement: Placement,
+        speed: float,
+        offsets: Offsets,
+        requested: int,
+        interruption: Interruption | None = None,
     ) -> tuple[float, float]:
         """Mean (s) and variance (s^2) of the time from a stage's barrier to the next one.
 
@@ -64,6 +72,7 @@ class StageMoments:
             speed: of its instance type.
             offsets: of the kept nodes.
             requested: nodes that are asked for at the barrier.
+            interruption: how its trials are interrupted; None where they are not.
         """
         usable = sum(count for offset, count in offsets if offset == 0)
         enough = placement.nodes_for_all
@@ -73,7 +82,14 @@ class StageMoments:
             usable, later, requested = enough, (), 0
         now = ((0.0, usable),) if usable else ()
         return self._moments(
-            chain, stage, placement.slots_per_trial, placement.node_slots, speed, (*now, *later), requested
+            chain,
+            stage,
+            placement.slots_per_trial,
+            placement.node_slots,
+            speed,
+            (*now, *later),
+            requested,
+            interruption,
         )
 
     def _sampled(
@@ -85,6 +101,7 @@ class StageMoments:
         speed: float,
         offsets: Offsets,
         requested: int,
+        interruption: Interruption | None,
     ) -> tuple[float, float]:
         profile = self._problem.profile
         placement = Placement(
@@ -100,7 +117,7 @@ class StageMoments:
             fresh = self._starts_s(chain, stage, 1 << (requested - 1).bit_length())[:requested]
             nodes = np.sort(np.concatenate([nodes, fresh]), axis=0)
         durations = self._durations_s(
-            chain, stage, slots_per_trial, profile.slowdown(spans=placement.spans, speed=speed)
+            chain, stage, slots_per_trial, profile.slowdown(spans=placement.spans, speed=speed), interruption
         )
         ends = _about_last_end(ready_places(nodes, placement), durations, placement.trials)
         return float(ends.mean()) + profile.sync_s, float(ends.var())
@@ -110,11 +127,18 @@ class StageMoments:
         launch, init = self._draws().nodes(chain, stage, requested)
         return np.broadcast_to(launch + init, (requested, SAMPLES))
 
-    def _drawn_durations(self, chain: int, stage: int, slots_per_trial: int, slow: float) -> Samples:
+    def _drawn_durations(
+        self, chain: int, stage: int, slots_per_trial: int, slow: float, interruption: Interruption | None
+    ) -> Samples:
         """Of a stage's trials, in seconds; shape (trials or 1, samples or 1)."""
         draws, trials = self._draws(), self._problem.experiment.chains[chain][stage].trials
         factor = slow * draws.factors(chain)[:trials]
-        return draws.trainings(chain, stage, slots_per_trial=slots_per_trial, factor=factor)
+        if interruption is None:
+            return draws.trainings(chain, stage, slots_per_trial=slots_per_trial, factor=factor)
+        durations, _ = draws.interrupted(
+            chain, stage, slots_per_trial=slots_per_trial, factor=factor, interruption=interruption
+        )
+        return durations
 
     def _draws(self) -> Draws:
         return Draws(self._problem, SAMPLES, np.random.default_rng(SEED))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -11,6 +12,15 @@ from rb_core.errors import InvalidInput
 from rb_core.hardware import Cloud
 from rb_core.profile import ScalingProfile
 from rb_core.spec import ExperimentSpec
+
+CHECKPOINT_EVERY_S = 600.0
+"""Longest time between two checkpoints of a trial, unless told otherwise."""
+
+NO_CHECKPOINTS = (
+    "must be finite on nodes that may be taken away: a trial that saves nothing begins anew each time, and may never "
+    "end; let the function save (trial.restore(model=...) or trial.save()), or buy on demand"
+)
+"""Why spot is refused to a function that keeps nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +164,11 @@ class Problem:
         cloud: what it may run on.
         objective: what is wanted; None where nothing is planned.
         policies: what may happen before a barrier.
+        checkpoint_every_s: longest time between two checkpoints of a trial within a stage: what the loss of its node
+            costs at most. Of no consequence where no node is taken away.
+
+    Raises:
+        InvalidInput: a value is out of its limits, or nodes may be taken away and trials never save.
     """
 
     experiment: ExperimentSpec
@@ -161,8 +176,21 @@ class Problem:
     cloud: Cloud
     objective: Objective | None = None
     policies: Policies = field(default_factory=Policies)
+    checkpoint_every_s: float = CHECKPOINT_EVERY_S
+
+    def __post_init__(self) -> None:
+        if math.isinf(self.checkpoint_every_s) and self.checkpoint_every_s > 0:
+            if self.cloud.interruptible:
+                raise InvalidInput("checkpoint_every_s", NO_CHECKPOINTS)
+        else:
+            positive("checkpoint_every_s", self.checkpoint_every_s)
 
     @property
     def noisy(self) -> bool:
-        """Whether anything in profile or cloud varies; if not, one sample tells all."""
+        """Whether two jobs can differ: durations vary, or nodes are taken away; if not, one sample tells all."""
+        return self.varies or self.cloud.interruptible
+
+    @property
+    def varies(self) -> bool:
+        """Whether any duration in profile or cloud varies of itself."""
         return self.profile.noisy or self.cloud.noisy

@@ -260,6 +260,17 @@ class Recording(Protocol):
         """Write into this log from now on, and know what it tells. Called before any launch or adoption; idempotent."""
 
 
+@runtime_checkable
+class Zoned(Protocol):
+    """What a provider offers besides, whose nodes stand in zones: between these, traffic is slower and costs money."""
+
+    def together(self, wanted: bool) -> None:
+        """Whether all nodes that are held at one time are to stand in one zone. Called before any launch; idempotent.
+
+        A zone is chosen when nothing is held. While it has no room the rest cannot be had.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bootstrap:
     """What a node runs, once it is up, to join whatever starts trials on it; runs as long as the node is held.
@@ -281,6 +292,15 @@ class Machines(Protocol):
 
     The other calls of such a provider may come from several threads.
     """
+
+    def reach(self) -> str:
+        """The numeric address of this machine under which nodes reach it; empty where they are parts of it.
+
+        Asked before anything of this program listens for them; may block for some seconds.
+
+        Raises:
+            InvalidInput: nodes do not reach this machine.
+        """
 
     def boot(self, command: Callable[[str, InstanceType], Bootstrap]) -> None:
         """Have each node that is launched from now on run a command when it is up.

@@ -74,5 +74,10 @@ class ScalingProfile:
             node_slots: those of each node.
             speed: of the nodes' type.
         """
+        work_s = self.work_s(iterations, slots=slots, node_slots=node_slots, speed=speed)
+        return self.start_s.mean + work_s + self.save_s.mean
+
+    def work_s(self, iterations: int, *, slots: int, node_slots: int, speed: float) -> float:
+        """The part of `trial_s` that its iterations take."""
         iterating_s = iterations * self.iteration_s[slots].mean
-        return self.start_s.mean + self.slowdown(spans=slots > node_slots, speed=speed) * iterating_s + self.save_s.mean
+        return self.slowdown(spans=slots > node_slots, speed=speed) * iterating_s

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rb_core.hardware import PriceDate
 from rb_core.ledger import Ledger
+from rb_core.measurement import MeasuredProfile
 from rb_core.plan import AllocationPlan, Problem
 from rb_core.profile import ScalingProfile
 from rb_core.simulate import Estimate
@@ -17,6 +20,9 @@ from rb_core.state import RunState, TrialPhase
 
 QUANTILES = {"p05": 0.05, "p10": 0.10, "p50": 0.50, "p90": 0.90, "p95": 0.95}
 """The quantiles of every distribution that is written down."""
+
+OLD_DAYS = 180
+"""Prices that are older than this are warned of."""
 
 Figures = tuple[float, float]
 """A time in seconds and a cost in usd."""
@@ -103,6 +109,20 @@ def profile_table(profile: ScalingProfile) -> Table:
         ),
         columns=("slots/trial", "iteration", "std", "speed"),
         rows=rows,
+    )
+
+
+def speeds_table(measured: MeasuredProfile) -> Table:
+    """How fast instance types were found to be, the profiled one first."""
+    rows = [(measured.instance_type, "1", "", "the profiled one")]
+    for name, speed in measured.speeds.items():
+        by_slots = ", ".join(f"{ratio:.3g} on {slots}" for slots, ratio in speed.by_slots.items())
+        rows.append((name, f"{speed.mean:.3g}", f"{speed.std:.2g}", by_slots))
+    return Table(
+        title="Speed of instance types",
+        columns=("instance type", "speed", "std", "by slots/trial"),
+        words=("by slots/trial",),
+        rows=tuple(rows),
     )
 
 
@@ -260,6 +280,51 @@ def outcome_table(estimate: Estimate, state: RunState, bill: Ledger) -> Table:
         title="Predicted and actual",
         columns=("stage", "trials", "nodes", "slots/trial", "time predicted", "actual", "cost predicted", "actual"),
         rows=tuple(rows),
+    )
+
+
+def bill_table(bill: Ledger, prices: PriceDate | None) -> Table:
+    """What was paid for, item by item; what costs nothing is left out.
+
+    Args:
+        bill: of the run.
+        prices: where its prices came from; None where that is not known.
+    """
+    rows = [
+        (_ITEMS[name], money(usd), f"{usd / bill.cost_usd:.1%}" if bill.cost_usd else "")
+        for name, usd in bill.items.table().items()
+        if abs(usd) > 1e-9 * bill.cost_usd
+    ]
+    rows.append(("all", money(bill.cost_usd), ""))
+    source = "" if prices is None else f" (prices of {prices.dated}, price book {prices.book})"
+    return Table(title=f"Bill{source}", columns=("", "cost", "share"), rows=tuple(rows))
+
+
+_ITEMS = {
+    "on_demand_usd": "nodes on demand",
+    "spot_usd": "nodes on spot",
+    "disk_usd": "disks",
+    "address_usd": "public addresses",
+    "data_usd": "data transfer",
+    "rounding_usd": "rounding and minimum",
+}
+"""Items of a bill by their names."""
+
+
+def age_days(prices: PriceDate, today: date) -> int:
+    """How old prices are."""
+    year, month, day = map(int, prices.dated.split("-"))
+    return (today - date(year, month, 1)).days + 1 - day
+
+
+def aged(prices: PriceDate, today: date) -> str:
+    """That prices are old and what to do about it, in words; empty where they are not."""
+    days = age_days(prices, today)
+    if days <= OLD_DAYS:
+        return ""
+    return (
+        f"the prices of the price book {prices.book!r} are of {prices.dated}, {days} days ago, and may have changed; "
+        'take those of today (catalog = "aws" for EC2), a newer version of the book, or give usd_per_hour yourself'
     )
 
 

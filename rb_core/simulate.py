@@ -18,6 +18,7 @@ from rb_core.dag import ExecutionDAG, Step
 from rb_core.draws import Draws
 from rb_core.errors import InvalidInput
 from rb_core.hardware import BillingMode
+from rb_core.interruption import interruption_of
 from rb_core.occupancy import occupied, ready_places, spared
 from rb_core.plan import AllocationPlan, Problem
 
@@ -223,12 +224,7 @@ class _Lane:
         if step.stage == 0:
             self._factors = self._draws.factors(step.chain)
         slow = profile.slowdown(spans=placement.spans, speed=step.instance_type.speed)
-        durations = self._draws.trainings(
-            step.chain,
-            step.stage,
-            slots_per_trial=placement.slots_per_trial,
-            factor=slow * self._factors[: placement.trials],
-        )
+        durations, busy = self._trainings(step, slow * self._factors[: placement.trials])
         usable_s = np.maximum(self._usable_s, barrier_s)
         nodes_s = np.sort(usable_s, axis=0)
         places_s = ready_places(nodes_s, placement)
@@ -239,7 +235,7 @@ class _Lane:
             rows, idle_s = spared(nodes_s, places_s, occupancy, placement, kept)
             self._early_s = self._given_back(usable_s, rows, idle_s, end_s)
             released_s = np.minimum(self._early_s, end_s)
-        trained_s = durations.sum(axis=0) * (placement.trials / len(durations)) * placement.slots_per_trial
+        trained_s = busy.sum(axis=0) * (placement.trials / len(busy)) * placement.slots_per_trial
         held_s = np.maximum(0.0, released_s - np.maximum(self._running_s, barrier_s)).sum(axis=0)
         # A kept node that began to run exactly at this barrier downloaded its data in the stage before.
         began = (self._running_s > barrier_s) & (self._running_s <= end_s)
@@ -259,6 +255,17 @@ class _Lane:
             end_s=end_s,
             cost_usd=cost_usd,
             idle_fraction=idle_fraction,
+        )
+
+    def _trainings(self, step: Step, factor: Samples) -> tuple[Samples, Samples]:
+        """Durations of a step's trials, and the parts of them in which they are on a node."""
+        width = step.placement.slots_per_trial
+        interruption = interruption_of(self._problem, step.placement, step.instance_type)
+        if interruption is None:
+            durations = self._draws.trainings(step.chain, step.stage, slots_per_trial=width, factor=factor)
+            return durations, durations
+        return self._draws.interrupted(
+            step.chain, step.stage, slots_per_trial=width, factor=factor, interruption=interruption
         )
 
     @staticmethod

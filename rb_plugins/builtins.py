@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from rb_core.errors import InvalidInput
 from rb_plugins import hookimpl
 
 if TYPE_CHECKING:
+    from rb_core.estate import Estate
     from rb_core.hardware import Cloud, PriceBook
     from rb_core.ports import Clock, Inbox, Launcher, Provider
     from rb_core.target import Target
-    from rb_plugins.factories import LauncherFactory, PlannerFactory, PriceBookFactory, ProviderFactory
+    from rb_plugins.factories import EstateFactory, LauncherFactory, PlannerFactory, PriceBookFactory, ProviderFactory
 
 
 @hookimpl
 def rubberband_register_providers() -> Mapping[str, ProviderFactory]:
-    """This machine."""
-    return {"local": _local}
+    """This machine, and Amazon's."""
+    return {"local": _local, "ec2": _ec2}
 
 
 @hookimpl
@@ -38,15 +41,29 @@ def rubberband_register_planners() -> Mapping[str, PlannerFactory]:
 
 
 @hookimpl
+def rubberband_register_estates() -> Mapping[str, EstateFactory]:
+    """What an AWS account holds."""
+    return {"ec2": _ec2_estate}
+
+
+@hookimpl
 def rubberband_register_price_books() -> Mapping[str, PriceBookFactory]:
-    """The snapshot of EC2's prices."""
-    return {"ec2": _ec2_prices}
+    """EC2's prices: a snapshot, and as they are now."""
+    return {"ec2": _ec2_prices, "aws": _aws_prices}
 
 
 def _local(*, cloud: Cloud, clock: Clock, inbox: Inbox) -> Provider:
     from rb_core.providers.local import LocalProvider
 
     return LocalProvider(cloud=cloud, clock=clock, inbox=inbox)
+
+
+def _ec2(*, cloud: Cloud, clock: Clock, inbox: Inbox) -> Provider:
+    if find_spec("boto3") is None:
+        raise InvalidInput("cloud.provider", "'ec2' needs boto3: pip install 'rubberband-tune[aws]'")
+    from rb_core.providers.ec2.provider import Ec2Provider
+
+    return Ec2Provider(cloud=cloud, clock=clock, inbox=inbox)
 
 
 def _process(*, target: Target, clock: Clock) -> Launcher:
@@ -61,7 +78,21 @@ def _ddp(*, target: Target, clock: Clock) -> Launcher:
     return DdpLauncher(target)
 
 
-def _ec2_prices() -> PriceBook:
+def _ec2_prices(*, region: str = "", instance_types: Sequence[str] = ()) -> PriceBook:
     from rb_plugins.ec2_prices import price_book
 
     return price_book()
+
+
+def _aws_prices(*, region: str = "", instance_types: Sequence[str] = ()) -> PriceBook:
+    from rb_plugins.ec2_prices import live_book
+
+    return live_book(region=region, instance_types=instance_types)
+
+
+def _ec2_estate() -> Estate:
+    if find_spec("boto3") is None:
+        raise InvalidInput("--provider", "'ec2' needs boto3: pip install 'rubberband-tune[aws]'")
+    from rb_core.providers.ec2.estate import Ec2Estate
+
+    return Ec2Estate()

@@ -16,6 +16,7 @@ from rb_core.lease import Lease, check_free
 from rb_core.ports import Clock, Inbox, Launcher, Provider
 from rb_core.spec import ExperimentSpec
 from rb_plugins.interrupts import interruptible
+from rb_plugins.latencies import remember
 from rb_plugins.manager import Manager
 from rb_plugins.outcome import Outcome, read_outcome
 from rb_plugins.progress import Progress
@@ -85,6 +86,8 @@ def drive(
             with suppress(RubberBandError):
                 directory.write("outcome.json", read_outcome(directory).table())
             raise
+        finally:
+            remember(directory, request.problem.cloud.provider, clock)
     outcome = read_outcome(directory)
     directory.write("outcome.json", outcome.table())
     return outcome

@@ -6,9 +6,10 @@ missing extra is an error of the one who asked for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from rb_core.estate import Estate
 from rb_core.hardware import Cloud, PriceBook
 from rb_core.ports import Clock, Depot, Inbox, Launcher, Planner, Provider
 from rb_core.target import Target
@@ -47,8 +48,27 @@ class DepotFactory(Protocol):
         """
 
 
+EstateFactory = Callable[[], Estate]
+"""Opens the estate of the account that this machine is set up for; contacts nothing. Raises `InvalidInput` when an
+extra is missing; the message names it."""
+
 PlannerFactory = Callable[[], Planner]
 """Makes a planner."""
 
-PriceBookFactory = Callable[[], PriceBook]
-"""Reads a price book."""
+
+
+class PriceBookFactory(Protocol):
+    """Reads a price book."""
+
+    def __call__(self, *, region: str = "", instance_types: Sequence[str] = ()) -> PriceBook:
+        """The prices of a region. It may hold more than was asked for, and less: `PriceBook.offering` says what is not.
+
+        Args:
+            region: whose prices are wanted; empty for all that are known. A book that has to be asked for one region
+                at a time takes that of its environment, or refuses.
+            instance_types: names of the types that are wanted; empty for all.
+
+        Raises:
+            InvalidInput: there are no prices of that region, or an extra is missing; the message names it.
+            RubberBandError: the prices cannot be had now, and what to do.
+        """

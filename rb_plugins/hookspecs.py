@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rb_core.spec import ExperimentSpec
     from rb_plugins.factories import (
         DepotFactory,
+        EstateFactory,
         LauncherFactory,
         PlannerFactory,
         PriceBookFactory,
@@ -58,6 +59,12 @@ def rubberband_register_price_books() -> Mapping[str, PriceBookFactory]:
 @hookspec
 def rubberband_register_depots() -> Mapping[str, DepotFactory]:
     """Stores of checkpoints by the scheme of their addresses."""
+    raise NotImplementedError
+
+
+@hookspec
+def rubberband_register_estates() -> Mapping[str, EstateFactory]:
+    """Estates, which list and end what an account holds, by the names of their providers."""
     raise NotImplementedError
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rb_core.errors import InvalidInput, UnusableLog
 from rb_core.events import Event, RunResumed, RunStarted
+from rb_core.hardware import PriceBook
 from rb_core.plan import AllocationPlan, Problem
 from rb_plugins.config.plan import read_plan
 from rb_plugins.config.problem import read_problem
@@ -64,6 +65,6 @@ def _problem(table: Mapping[str, Any], directory: RunDirectory) -> Problem:
     return read_problem(table, folder=directory.path, price_books=no_books)
 
 
-def no_books(name: str) -> Any:
+def no_books(name: str, /, *, region: str, instance_types: Sequence[str]) -> PriceBook:
     """Where catalogues come from in the files of a run, which name none: its problem was resolved before."""
     raise InvalidInput("catalog", f"is not resolved: {name!r}")

@@ -20,7 +20,14 @@ from rb_core.profile import ScalingProfile
 from rb_core.simulate import Estimate
 from rb_core.spec import ExperimentSpec
 from rb_plugins import hookspecs
-from rb_plugins.factories import DepotFactory, LauncherFactory, PlannerFactory, PriceBookFactory, ProviderFactory
+from rb_plugins.factories import (
+    DepotFactory,
+    EstateFactory,
+    LauncherFactory,
+    PlannerFactory,
+    PriceBookFactory,
+    ProviderFactory,
+)
 
 PROJECT = "rubberband"
 """Name of the hooks' project and of the entry points' group."""
@@ -173,6 +180,10 @@ class Manager:
     def price_books(self) -> Registry[PriceBookFactory]:
         """Price book factories by the name of their catalogue."""
         return self._merged("rubberband_register_price_books", Registry[PriceBookFactory]("catalogue"))
+
+    def estates(self) -> Registry[EstateFactory]:
+        """Estate factories by the names of their providers."""
+        return self._merged("rubberband_register_estates", Registry[EstateFactory]("provider with an estate"))
 
     def depots(self) -> Registry[DepotFactory]:
         """Depot factories by the scheme of their addresses."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ class Outcome:
         state: the run's last state.
         bill: what it cost; of a run that has not ended, so far.
         profiling_s: how long profiling took before it.
+        profiling_usd: what the nodes cost that it was profiled on; not part of the bill.
         holder: who is at work on it; None when nobody is.
     """
 
@@ -64,6 +65,7 @@ class Outcome:
     bill: Ledger = field(repr=False)
     profiling_s: float
     holder: Holder | None = None
+    profiling_usd: float = 0.0
 
     @property
     def best(self) -> Best | None:
@@ -126,7 +128,10 @@ class Outcome:
                 "jct_s": self.state.jct_s,
                 "cost_usd": self.bill.cost_usd,
                 "profiling_s": self.profiling_s,
+                "profiling_usd": self.profiling_usd,
+                "items": self.bill.items.table(),
             },
+            "prices": None if self.problem.cloud.prices is None else asdict(self.problem.cloud.prices),
             "stages": self._stages(),
             "trials": [
                 {
@@ -212,5 +217,6 @@ def read_outcome(directory: RunDirectory, holder: Holder | None = None) -> Outco
         state=state,
         bill=ledger(state, told.problem.cloud),
         profiling_s=float(directory.read("profile.json").get("seconds", 0.0)),
+        profiling_usd=directory.profiling_usd,
         holder=holder,
     )

@@ -33,8 +33,11 @@ def plan(problem: Path, planner: str | None, samples: int, seed: int, explain: b
     )
     explained = session.explain(planned) if explain else None
     if as_json:
-        show.answer({**planned.table(), **({"explain": explained.table()} if explained else {})})
+        notes = {"notes": session.notes} if session.notes else {}
+        show.answer({**planned.table(), **({"explain": explained.table()} if explained else {}), **notes})
         return
+    for note in session.notes:
+        show.note(note)
     show_plan(planned)
     if explained:
         for table in explained.tables():

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rb_core.clock import pause
-from rb_core.cluster import LEAST_READY_S, READY_PATIENCE
-from rb_core.errors import InvalidInput, LaunchFailure, LeakedNodes
+from rb_core.errors import InvalidInput, RubberBandError
+from rb_core.eventlog import EventLog
 from rb_core.events import SCHEMA
 from rb_core.hardware import Cloud
-from rb_core.measurement import MeasuredProfile
+from rb_core.journal import Journal
+from rb_core.lease import Lease
+from rb_core.measurement import MeasuredProfile, MeasuredSpeed, Measurement
 from rb_core.placement import divides
-from rb_core.ports import Clock, Depot, Inbox, Launcher, NodeNews, NodeNotice, Provider, Slot
+from rb_core.ports import Clock, Depot, Inbox, Launcher, Provider, Slot
 from rb_core.profiler import profile
+from rb_core.survey import Bench, Survey
 from rb_core.target import Target
+from rb_plugins.config.cloud import cloud_table
 from rb_plugins.config.profile import profile_table
 from rb_plugins.factories import DepotFactory
-from rb_plugins.rundir import make_folder
+from rb_plugins.latencies import remember
+from rb_plugins.requested import environment
+from rb_plugins.rundir import RunDirectory, make_folder
 from rb_plugins.storing import below, depot_at
 from rb_plugins.tuning import Measuring, Tuning
 
 MOST_CONFIGS = 8
 """Configurations that are offered to the profiler; more tell little about the spread between them."""
-
-PARTING_S = 15.0
-"""Nodes that were measured on must be gone within this time once they are given back."""
-
-_LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +41,7 @@ class ProfileRequest:
     Attributes:
         target: the training function.
         launcher: name of the launcher.
-        cloud: where; its first instance type is measured.
+        cloud: where; the profile is that of its first instance type.
         configs: configurations to try, most telling first.
         measuring: on how many slots, and for how long.
         seed: seed of the training.
@@ -51,6 +50,9 @@ class ProfileRequest:
         storage: folder that the checkpoints of the run will be in; the system's temporary one when None.
         depot: what will keep them, where that is no folder; nothing else may be in it.
         longest: iterations after which the function ends by itself; None for one that does not.
+        others: names of the types whose speed is measured beside.
+        name: for people, in the name of the directory that tells of it.
+        max_usd: hard limit of what it may cost; None for no limit.
     """
 
     target: Target
@@ -64,6 +66,9 @@ class ProfileRequest:
     storage: Path | None = None
     depot: Depot | None = None
     longest: int | None = None
+    others: tuple[str, ...] = ()
+    name: str = ""
+    max_usd: float | None = None
 
 
 def profile_request(
@@ -96,11 +101,22 @@ def profile_request(
         env=tuning.env,
         storage=tuning.storage if isinstance(tuning.storage, Path) else None,
         depot=depot_at(storage, depots),
+        others=other_types(tuning, measuring),
+        name=tuning.name,
+        max_usd=tuning.max_usd,
     )
 
 
+def other_types(tuning: Tuning, measuring: Measuring) -> tuple[str, ...]:
+    """The types beside the first whose speed is to be measured: those of which it was not given by hand."""
+    if measuring.types == "first":
+        return ()
+    _, *others = tuning.cloud.instance_types
+    return tuple(other.name for other in others if other.name not in tuning.by_hand.speeds)
+
+
 def sizes(measuring: Measuring, cloud: Cloud) -> tuple[int, ...]:
-    """Numbers of slots to measure: those asked for, else 1, 2, 4, ... as far as the nodes of `rented` reach."""
+    """Numbers of slots to measure: those asked for, else 1, 2, 4, ... as far as the nodes of the first bench reach."""
     if measuring.slots:
         return measuring.slots
     node_slots = cloud.instance_types[0].slots
@@ -109,117 +125,121 @@ def sizes(measuring: Measuring, cloud: Cloud) -> tuple[int, ...]:
     return tuple(size for size in powers if size <= most and divides(size, node_slots))
 
 
-@contextmanager
-def rented(
-    provider: Provider, cloud: Cloud, clock: Clock, inbox: Inbox, *, run: str, largest: int
-) -> Iterator[Sequence[Slot]]:
-    """Slots to measure on, of the first instance type; given back in any case.
+def benches(request: ProfileRequest) -> tuple[Bench, ...]:
+    """What each type is measured on: the first on all sizes, the others on those of them that they can hold.
 
-    Args:
-        provider: puts its notices into `inbox`.
-        cloud: the cloud.
-        clock: the time.
-        inbox: where notices arrive; nothing else may be using it.
-        run: id that the nodes are tagged with.
-        largest: slots of the widest trial.
+    A node of each is rented, and as many more as the smallest of its sizes takes. Nodes of one machine share its memory
+    and caches, so there it is as many as the run may use.
 
     Raises:
-        InvalidInput: the cloud has too few slots.
-        LaunchFailure: a node was lost, or never came.
-        LeakedNodes: a node could not be given back.
+        InvalidInput: the cloud has too few slots, or a type and the first one can hold none of the sizes alike.
     """
-    node = cloud.instance_types[0]
-    count = -(-largest // node.slots)
+    cloud, widths = request.cloud, sizes(request.measuring, request.cloud)
+    first, *_ = cloud.instance_types
+    count = -(-max(widths) // first.slots)
     if count > cloud.max_nodes:
         raise InvalidInput(
             "profile.slots",
-            f"must be at most the {cloud.max_nodes * node.slots} slots of {cloud.max_nodes} node(s) of type "
-            f"{node.name}, got {largest}",
+            f"must be at most the {cloud.max_nodes * first.slots} slots of {cloud.max_nodes} node(s) of type "
+            f"{first.name}, got {max(widths)}",
         )
-    if cloud.provider == "local":
-        # Nodes of one machine share its memory and caches: measure on as many as the run may use.
-        count = cloud.max_nodes
-    names = [f"{run}-profile-{number}" for number in range(count)]
-    try:
-        provider.launch(names, node, run=run)
-        missing = set(names)
-        limit_s = LEAST_READY_S + READY_PATIENCE * (cloud.launch_s.mean + cloud.init_s.mean)
-        until_s = clock.now() + limit_s
-        while missing:
-            notice = inbox.get(until_s)
-            if notice is None:
-                raise LaunchFailure(
-                    f"{len(missing)} node(s) to profile on were not ready within {limit_s:.0f} s; raise the cloud's "
-                    "launch_s and init_s if they need longer"
-                )
-            if isinstance(notice, NodeNotice) and notice.kind == NodeNews.LOST:
-                raise LaunchFailure(f"node {notice.node} was lost while profiling: {notice.reason}")
-            if isinstance(notice, NodeNotice) and notice.kind == NodeNews.READY:
-                missing.discard(notice.node)
-        yield [slot for name in names for slot in provider.slots(name)]
-    finally:
-        _give_back(provider, names, clock, run=run)
-
-
-def _give_back(provider: Provider, names: Sequence[str], clock: Clock, *, run: str) -> None:
-    """Give nodes back, and wait for those that take their time. Raises `LeakedNodes`."""
-    provider.release(names)
-    limit_s = clock.now() + PARTING_S
-    while left := provider.owned(run):
-        if clock.now() >= limit_s:
-            raise LeakedNodes(left, "give them back by hand")
-        pause(clock, _LOOK_S)
+    shared = cloud.provider == "local"
+    found = [Bench(instance_type=first, nodes=cloud.max_nodes if shared else count, sizes=widths)]
+    for name in request.others:
+        other = cloud.instance_type(name)
+        fits = [width for width in widths if divides(width, other.slots) and width <= other.slots * cloud.max_nodes]
+        if not fits:
+            raise InvalidInput(
+                "profile.slots",
+                f"must hold a number that {other.name} can be compared on, with its {other.slots} slots a node; add 1, "
+                "or give the type's speed",
+            )
+        nodes = cloud.max_nodes if shared else max(1, min(fits) // other.slots)
+        own = tuple(width for width in fits if width <= nodes * other.slots)
+        found.append(Bench(instance_type=other, nodes=nodes, sizes=own))
+    return tuple(found)
 
 
 def measure(
-    request: ProfileRequest, launcher: Launcher, clock: Clock, rent: Callable[[Inbox], Provider]
+    request: ProfileRequest, launcher: Launcher, clock: Clock, rent: Callable[[Inbox], Provider], *, home: Path
 ) -> MeasuredProfile:
-    """Measure how a training function scales.
+    """Measure how a training function scales, in a run directory of its own that tells of every node.
 
     Args:
         request: what and where.
         launcher: of that function, entered.
         clock: the time.
         rent: makes the provider, which puts its notices into the inbox.
+        home: where runs are kept.
 
     Raises:
         RubberBandError: as `rb_plugins.session.Session.measure`.
     """
     inbox = clock.inbox()
-    widths = sizes(request.measuring, request.cloud)
+    tables = benches(request)
     if request.storage is not None:
         make_folder(request.storage)
-    with (
-        closing(rent(inbox)) as provider,
-        rented(provider, request.cloud, clock, inbox, run=f"profile-{os.getpid()}", largest=max(widths)) as slots,
-    ):
+
+    def on(slots: Sequence[Slot], widths: Sequence[int], budget_s: float) -> MeasuredProfile:
+        return profile(
+            launcher,
+            clock,
+            configs=request.configs,
+            slots=slots,
+            sizes=widths,
+            budget_s=budget_s,
+            folder=request.storage,
+            seed=request.seed,
+            max_iterations=request.max_iterations,
+            env=request.env,
+            longest=request.longest,
+            depot=request.depot,
+        )
+
+    with closing(rent(inbox)) as provider:
+        directory = RunDirectory.create(home, f"profile {request.name}", clock.utc())
+
+        def keep(measured: MeasuredProfile) -> None:
+            made = clock.utc().isoformat(timespec="seconds")
+            table = measured_table(measured, target=request.target.name, made=made, cloud=request.cloud)
+            directory.write("profile.json", table)
+
         try:
-            return profile(
-                launcher,
-                clock,
-                configs=request.configs,
-                slots=slots,
-                sizes=widths,
-                budget_s=request.measuring.budget_s,
-                folder=request.storage,
-                seed=request.seed,
-                max_iterations=request.max_iterations,
-                env=request.env,
-                longest=request.longest,
-                depot=request.depot,
-            )
+            with EventLog(directory.events) as log, Lease(directory.lease, clock):
+                survey = Survey(
+                    run=directory.run,
+                    target=request.target.name,
+                    cloud=request.cloud,
+                    record=cloud_table(request.cloud),
+                    provider=provider,
+                    journal=Journal(log, clock),
+                    clock=clock,
+                    inbox=inbox,
+                    max_usd=request.max_usd,
+                    environment=environment(),
+                    seed=request.seed,
+                )
+                return survey.conduct(tables, on, request.measuring.budget_s, keep)
         except InvalidInput as error:
             raise (error.under("profile") if error.key == "slots" else error) from None
+        except RubberBandError as error:
+            if directory.profile.exists():
+                error.add_note(f"what had been measured before is in {directory.profile}")
+            raise
+        finally:
+            remember(directory, request.cloud.provider, clock)
 
 
-def measured_table(measured: MeasuredProfile, *, target: str, made: str) -> dict[str, Any]:
+def measured_table(measured: MeasuredProfile, *, target: str, made: str, cloud: Cloud | None = None) -> dict[str, Any]:
     """What a profile file holds.
 
     Args:
         measured: the profile and what it rests on.
         target: what was measured.
         made: when, in UTC.
+        cloud: where; None where nobody said.
     """
+    where = {} if cloud is None else {"provider": cloud.provider, **({"region": cloud.region} if cloud.region else {})}
     return {
         "schema": SCHEMA,
         **profile_table(measured.profile),
@@ -227,21 +247,44 @@ def measured_table(measured: MeasuredProfile, *, target: str, made: str) -> dict
         "made": made,
         "seconds": measured.seconds,
         "warnings": list(measured.warnings),
-        "measurements": [
-            {
-                "slots": start.slots,
-                "config": dict(measured.configs[start.config]),
-                "from_iteration": start.from_iteration,
-                "start_s": start.start_s,
-                "restore_s": start.restore_s,
-                "iterations_s": list(start.iterations_s),
-                "save_s": start.save_s,
-                "checkpoint_bytes": start.checkpoint_bytes,
-            }
-            for start in measured.measurements
-        ],
+        **(_survey_table(measured) if measured.instance_type else {}),
+        **where,
+        "measurements": _rows(measured.measurements, measured),
         "fit": _fit_table(measured),
     }
+
+
+def _survey_table(measured: MeasuredProfile) -> Mapping[str, Any]:
+    return {
+        "instance_type": measured.instance_type,
+        "usd": measured.usd,
+        "speeds": {name: _speed_table(speed, measured) for name, speed in measured.speeds.items()},
+    }
+
+
+def _speed_table(speed: MeasuredSpeed, measured: MeasuredProfile) -> Mapping[str, Any]:
+    return {
+        "mean": speed.mean,
+        "std": speed.std,
+        "by_slots": {str(slots): ratio for slots, ratio in speed.by_slots.items()},
+        "measurements": _rows(speed.measurements, measured),
+    }
+
+
+def _rows(measurements: Sequence[Measurement], measured: MeasuredProfile) -> list[Mapping[str, Any]]:
+    return [
+        {
+            "slots": start.slots,
+            "config": dict(measured.configs[start.config]),
+            "from_iteration": start.from_iteration,
+            "start_s": start.start_s,
+            "restore_s": start.restore_s,
+            "iterations_s": list(start.iterations_s),
+            "save_s": start.save_s,
+            "checkpoint_bytes": start.checkpoint_bytes,
+        }
+        for start in measurements
+    ]
 
 
 def _fit_table(measured: MeasuredProfile) -> Mapping[str, Any] | None:

@@ -19,7 +19,13 @@ PATIENCE = 10.0
 
 
 def run_request(
-    directory: RunDirectory, recorded: Recorded, problem: Problem, plan: AllocationPlan, depot: Depot | None = None
+    directory: RunDirectory,
+    recorded: Recorded,
+    problem: Problem,
+    plan: AllocationPlan,
+    depot: Depot | None = None,
+    *,
+    warnings: tuple[str, ...] = (),
 ) -> RunRequest:
     """The request for a run.
 
@@ -29,6 +35,7 @@ def run_request(
         problem: what holds now, with its deadline in seconds.
         plan: the plan that it begins, or began, with.
         depot: what keeps its checkpoints, where `recorded` names the address of one.
+        warnings: what its log is to say at its start.
     """
     return RunRequest(
         run=directory.run,
@@ -46,9 +53,10 @@ def run_request(
         env=recorded.env,
         checkpoint_every_s=recorded.checkpoint_every_s,
         patience=PATIENCE,
-        max_usd=recorded.max_usd,
+        max_usd=None if recorded.max_usd is None else recorded.max_usd - directory.profiling_usd,
         on_deadline=OnDeadline(recorded.on_deadline),
         replan=recorded.replan,
+        warnings=warnings,
         depot=depot,
     )
 

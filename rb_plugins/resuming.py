@@ -110,7 +110,14 @@ def resumable(
         ),
     )
     spent_usd = cost_usd(state, problem.cloud)
-    _check_limits(terms, problem, recorded, spent_usd=spent_usd, gone_s=before.t_s - state.began_s)
+    _check_limits(
+        terms,
+        problem,
+        recorded,
+        spent_usd=spent_usd,
+        profiling_usd=directory.profiling_usd,
+        gone_s=before.t_s - state.began_s,
+    )
     return Resumable(
         directory=directory,
         history=history,
@@ -221,7 +228,9 @@ def _check_experiment_file(recorded: Recorded, experiment: ExperimentSpec, rerea
             )
 
 
-def _check_limits(terms: Terms, problem: Problem, recorded: Recorded, *, spent_usd: float, gone_s: float) -> None:
+def _check_limits(
+    terms: Terms, problem: Problem, recorded: Recorded, *, spent_usd: float, profiling_usd: float, gone_s: float
+) -> None:
     objective = problem.objective
     deadline_s = None if objective is None else objective.deadline_s
     if deadline_s is not None and deadline_s <= gone_s:
@@ -234,10 +243,10 @@ def _check_limits(terms: Terms, problem: Problem, recorded: Recorded, *, spent_u
                 f"of {duration(deadline_s)} is over: {passed}, and the run stops at its deadline; give it a later one, "
                 "or let it finish (on_deadline)",
             )
-    for key in ("budget_usd", "max_usd"):
+    for key, so_far_usd in (("budget_usd", spent_usd), ("max_usd", spent_usd + profiling_usd)):
         limit = getattr(terms, key)
-        if limit is not None and limit <= spent_usd:
-            raise InvalidInput(key, f"must be above the {money(spent_usd)} that the run has cost so far")
+        if limit is not None and limit <= so_far_usd:
+            raise InvalidInput(key, f"must be above the {money(so_far_usd)} that the run has cost so far")
 
 
 def _stages(experiment: ExperimentSpec) -> list[list[str]]:

@@ -39,6 +39,11 @@ class RunDirectory:
         return self.path.name
 
     @property
+    def home(self) -> Path | None:
+        """Where this run and others are kept; None for one that was moved elsewhere."""
+        return self.path.parent.parent if self.path.parent.name == "runs" else None
+
+    @property
     def events(self) -> Path:
         """The event log."""
         return self.path / "events.jsonl"
@@ -67,6 +72,11 @@ class RunDirectory:
     def checkpoints(self) -> Path:
         """Folder of the checkpoints, unless the run names another."""
         return self.path / "checkpoints"
+
+    @property
+    def profiling_usd(self) -> float:
+        """What the nodes cost that the run was profiled on; 0 where its profile was known."""
+        return float(self.read("profile.json").get("usd", 0.0))
 
     @property
     def began(self) -> bool:

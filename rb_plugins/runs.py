@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,14 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from rb_plugins.command import FILE, command, open_session
+from rb_plugins.consent import ask
+from rb_plugins.measuring import announced, most_usd
 
 if TYPE_CHECKING:
-    from rb_core.hardware import Cloud
-    from rb_core.target import Target
+    from rb_core.measurement import MeasuredProfile
+    from rb_core.ports import Launcher
     from rb_plugins.outcome import Outcome
     from rb_plugins.rundir import RunDirectory
+    from rb_plugins.session import Session
+    from rb_plugins.surveyed import Surveyed
     from rb_plugins.terms import Options
-    from rb_plugins.tuning import AtDeadline, Measuring
+    from rb_plugins.tuning import AtDeadline, Tuning
 
 STOPPING = "stopping: trials save and everything is given back; once more, and they do not save"
 
@@ -81,9 +84,12 @@ def stop(run_: str | None, timeout: str, as_json: bool) -> None:
     session = open_session()
     directory = RunDirectory.find(session.directory, run_)
     stopped = session.stop(str(directory.path), timeout_s=timeout_s)
-    outcome = None
-    with suppress(UnusableLog):  # ended before it had written of its beginning
-        outcome = session.report(str(directory.path))
+    outcome: Outcome | Surveyed | None = session.surveyed(str(directory.path))
+    goes_on = outcome is None
+    if outcome is None:
+        with suppress(UnusableLog):  # ended before it had written of its beginning
+            outcome = found = session.report(str(directory.path))
+            goes_on = found.resumable
     ending = "unfinished" if outcome is None else outcome.ending
     if as_json:
         show.answer({"schema": SCHEMA, "run": directory.run, "stopped": stopped is not None, "state": ending})
@@ -92,7 +98,7 @@ def stop(run_: str | None, timeout: str, as_json: bool) -> None:
         show.line(f"run {directory.run} is not alive: {ending}")
     else:
         show.line(f"run {directory.run} has ended: {ending}; everything has been given back")
-    if outcome is None or outcome.resumable:
+    if goes_on:
         show.line(_how_to_go_on(directory.run))
 
 
@@ -106,24 +112,22 @@ def stop(run_: str | None, timeout: str, as_json: bool) -> None:
     help="Also copy the best trial's last checkpoint into FOLDER.",
 )
 def report(run_: str | None, fetch: Path | None, as_json: bool) -> None:
-    """Report on RUN (an id or a path; the latest one by default) from its log."""
+    """Report on RUN (an id or a path; the latest one by default), or on a profiling, from its log."""
+    from rb_core.errors import InvalidInput
     from rb_plugins import show
 
     session = open_session()
+    surveyed = session.surveyed(run_)
+    if surveyed is not None:
+        if fetch is not None:
+            raise InvalidInput("--fetch", f"must be left out: profiling {surveyed.directory.run} has no checkpoints")
+        _show_surveyed(surveyed, as_json)
+        return
     outcome = session.report(run_)
     fetched = None if fetch is None else session.fetch(outcome, fetch)
     _show_outcome(outcome, as_json)
     if fetched is not None:
         show.note(f"the best checkpoint is in {fetched}")
-
-
-def profiling(target: Target, measuring: Measuring, cloud: Cloud) -> str:
-    """What is about to be measured, in words."""
-    from rb_core.report import duration
-    from rb_plugins.profiling import sizes
-
-    slots = ", ".join(map(str, sizes(measuring, cloud)))
-    return f"profiling {target.name} on {slots} slots per trial, for at most {duration(measuring.budget_s)}"
 
 
 def _begin(experiment: Path, options: Options, *, planner: str | None, yes: bool, as_json: bool) -> None:
@@ -132,30 +136,40 @@ def _begin(experiment: Path, options: Options, *, planner: str | None, yes: bool
     from rb_plugins.forecast import DEFAULT_PLANNER
     from rb_plugins.interrupts import interruptible
     from rb_plugins.planning import show_plan
-    from rb_plugins.tuning import Measuring
 
     session = open_session()
     tuning = options.of(session.load_tuning(experiment))
     planner = DEFAULT_PLANNER if planner is None else planner
     session.check(tuning, planner=planner)
-    with interruptible(STOPPING), session.launcher(tuning.launcher, tuning.target) as launcher:
-        if isinstance(tuning.profile, Measuring):
-            show.note(profiling(tuning.target, tuning.profile, tuning.cloud))
-        measured = session.profile(tuning, launcher)
+    known = session.known_profile(tuning)
+    if known is None:
+        ask(tuning.cloud, most_usd(session.to_measure(tuning)), yes, purpose=" on profiling")
+    with interruptible(STOPPING), session.launcher(tuning.launcher, tuning.target, cloud=tuning.cloud) as launcher:
+        measured = _measured(session, tuning, launcher) if known is None else known
         for warning in getattr(measured, "warnings", ()):
             show.note(f"warning: {warning}")
         problem = session.problem(tuning, measured)
+        for note in session.notes:
+            show.note(note)
         planned = session.plan(problem, planner=planner, seed=tuning.seed)
         if not as_json:
             show.table(profile_table(problem.profile))
             show_plan(planned)
-        session.veto(planned, max_usd=tuning.max_usd)
-        _ask(tuning.cloud, planned.expected[1], yes)
+        session.veto(planned, max_usd=tuning.max_usd, spent_usd=getattr(measured, "usd", 0.0))
+        ask(tuning.cloud, planned.expected[1], yes)
         directory = session.create(tuning, planned, measured)
         show.note(f"run {directory.run} in {directory.path}")
         with _answered(directory, as_json):
             outcome = session.run(tuning, planned, launcher, directory=directory, progress=True)
     _show_outcome(outcome, as_json)
+
+
+def _measured(session: Session, tuning: Tuning, launcher: Launcher) -> MeasuredProfile:
+    from rb_plugins import show
+
+    request = session.to_measure(tuning)
+    show.note(announced(request))
+    return session.measure(request, launcher)
 
 
 def _go_on(reference: str, options: Options, *, yes: bool, as_json: bool) -> None:
@@ -167,8 +181,11 @@ def _go_on(reference: str, options: Options, *, yes: bool, as_json: bool) -> Non
     session = open_session()
     with named_options():
         going = session.resumable(reference, options.terms())
-    _ask(going.first.cloud, max(0.0, expected(going.first, going.plan)[1] - going.spent_usd), yes)
-    with interruptible(STOPPING), session.launcher(going.launcher, going.target) as launcher:
+    ask(going.first.cloud, max(0.0, expected(going.first, going.plan)[1] - going.spent_usd), yes)
+    with (
+        interruptible(STOPPING),
+        session.launcher(going.launcher, going.target, cloud=going.request.problem.cloud) as launcher,
+    ):
         show.note(f"run {going.directory.run} in {going.directory.path}")
         with _answered(going.directory, as_json):
             outcome = session.go_on(going, launcher, progress=True)
@@ -190,20 +207,19 @@ def _answered(directory: RunDirectory, as_json: bool) -> Iterator[None]:
         raise
 
 
-def _ask(cloud: Cloud, expected_usd: float, yes: bool) -> None:
-    from rb_core.errors import InvalidInput, PlanVeto
-    from rb_core.report import money
+def _show_surveyed(surveyed: Surveyed, as_json: bool) -> None:
+    from rb_plugins import show
 
-    if yes or cloud.provider == "local":
+    if as_json:
+        show.answer(surveyed.table())
         return
-    if not sys.stdin.isatty():
-        raise InvalidInput("--yes", "is required where nobody can be asked, because this run costs money")
-    if not click.confirm(f"Spend about {money(expected_usd)}?", err=True):
-        raise PlanVeto("none", "you answered no")
+    show.table(surveyed.types_table())
+    for line in surveyed.lines():
+        show.line(line)
 
 
 def _show_outcome(outcome: Outcome, as_json: bool) -> None:
-    from rb_core.report import duration, outcome_table, trials_table
+    from rb_core.report import bill_table, duration, money, outcome_table, trials_table
     from rb_plugins import show
 
     if outcome.missed:
@@ -212,6 +228,8 @@ def _show_outcome(outcome: Outcome, as_json: bool) -> None:
         show.answer(outcome.table())
         return
     show.table(outcome_table(outcome.estimate, outcome.state, outcome.bill))
+    if outcome.bill.cost_usd:
+        show.table(bill_table(outcome.bill, outcome.problem.cloud.prices))
     show.table(trials_table(outcome.state))
     reason = outcome.state.reason.splitlines()[0] if outcome.state.reason else ""
     show.line(f"run {outcome.state.run}: {outcome.ending}" + (f" ({reason})" if reason else ""))
@@ -221,7 +239,8 @@ def _show_outcome(outcome: Outcome, as_json: bool) -> None:
         show.line(f"once its cause is out of the way: rb-tune run --resume {outcome.state.run}")
     elif outcome.resumable:
         show.line(_how_to_go_on(outcome.state.run))
-    show.line(f"profiling took {duration(outcome.profiling_s)} beforehand")
+    cost = f" and cost {money(outcome.profiling_usd)}" if outcome.profiling_usd else ""
+    show.line(f"profiling took {duration(outcome.profiling_s)}{cost} beforehand")
     best = outcome.best
     if best is not None:
         show.line(

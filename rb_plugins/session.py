@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import numpy as np
 from rb_core.clock import SystemClock
 from rb_core.errors import BudgetExceeded, InvalidInput, NoFeasiblePlan
 from rb_core.expectation import ExpectedModel
-from rb_core.hardware import Cloud, PriceBook
+from rb_core.hardware import Cloud, PriceBook, PriceDate
 from rb_core.journal import Observer
 from rb_core.lease import Holder, living_holder
 from rb_core.measurement import MeasuredProfile
@@ -21,12 +23,13 @@ from rb_core.planners.candidate import Candidate
 from rb_core.planners.exact import front
 from rb_core.ports import Clock, Gatherer, Inbox, Launcher, Provider
 from rb_core.profile import ScalingProfile
-from rb_core.report import Figures
+from rb_core.report import Figures, aged
 from rb_core.simulate import Estimate, simulate
 from rb_core.sizing import Family, Purse, Sizes, size_up
 from rb_core.space import Method, Space, sample
 from rb_core.spec import ExperimentSpec
 from rb_core.target import Target
+from rb_plugins.config.given import Given, Speeds
 from rb_plugins.config.problem import load_problem, problem_table
 from rb_plugins.config.tuning import load_tuning
 from rb_plugins.driving import drive
@@ -34,7 +37,9 @@ from rb_plugins.explained import Explained, explained
 from rb_plugins.factories import ProviderFactory
 from rb_plugins.fetching import fetch
 from rb_plugins.forecast import DEFAULT_PLANNER, DEFAULT_SAMPLES, Forecast, forecast
+from rb_plugins.informed import Informed, with_latencies, with_speeds
 from rb_plugins.interrupts import interruptible
+from rb_plugins.latencies import LatencyBook
 from rb_plugins.manager import Manager, make_manager
 from rb_plugins.outcome import Outcome, read_outcome
 from rb_plugins.profiling import ProfileRequest, measure, measured_table, profile_request
@@ -45,6 +50,7 @@ from rb_plugins.resuming import Resumable, resumable
 from rb_plugins.rundir import RunDirectory, home
 from rb_plugins.stopping import stop
 from rb_plugins.storing import depot_at, storage_of
+from rb_plugins.surveyed import Surveyed, read_surveyed
 from rb_plugins.terms import Terms
 from rb_plugins.tuning import (
     DEFAULT_CHECKPOINT_EVERY_S,
@@ -55,6 +61,8 @@ from rb_plugins.tuning import (
     Mode,
     Tuning,
 )
+
+_logger = logging.getLogger(__name__)
 
 STOPPING_S = 120.0
 """How long `Session.stop` waits unless told otherwise."""
@@ -72,22 +80,39 @@ class Session:
             manager: the plugins; all installed ones when None.
             directory: where runs are kept; by RB_HOME or the user's state directory when None.
             clock: the time of everything.
+
+        What was measured before takes the place of defaults; `notes` has a sentence on each, for people.
         """
         self.manager = make_manager() if manager is None else manager
         self.directory = home() if directory is None else directory
         self.clock = SystemClock() if clock is None else clock
+        self.notes: list[str] = []
 
-    def price_book(self, name: str) -> PriceBook:
-        """The price book of a catalogue. Raises `InvalidInput` when there is none of that name."""
-        return self.manager.price_books().choose(name, key="catalog")()
+    def price_book(self, name: str, /, *, region: str = "", instance_types: Sequence[str] = ()) -> PriceBook:
+        """The price book of a catalogue; a warning is logged where its prices are old.
+
+        Args:
+            name: of the catalogue.
+            region: whose prices are wanted; empty for all that it knows.
+            instance_types: which types are; empty for all.
+
+        Raises:
+            InvalidInput: there is no such catalogue, or it has no prices of that region.
+            RubberBandError: its prices cannot be had now.
+        """
+        factory = self.manager.price_books().choose(name, key="catalog")
+        book = factory(region=region, instance_types=instance_types)
+        for warning in self._aged(book.prices):
+            _logger.warning("%s", warning)
+        return book
 
     def load_problem(self, path: Path, *, objective: bool = False) -> Problem:
         """The problem in a file. Raises `InvalidInput`."""
-        return load_problem(path, price_books=self.price_book, objective=objective)
+        return load_problem(path, price_books=self.price_book, objective=objective, inform=self._informed)
 
     def load_tuning(self, path: Path) -> Tuning:
         """The run that an experiment file asks for. Raises `InvalidInput`."""
-        return load_tuning(path, price_books=self.price_book)
+        return self._seen(load_tuning(path, price_books=self.price_book))
 
     def tune(
         self,
@@ -169,11 +194,12 @@ class Session:
             env=env or {},
             policies=DEFAULT_POLICIES if policies is None else policies,
         )
+        tuning = self._seen(tuning)
         self.check(tuning, planner=planner)
-        with interruptible(), self.launcher(tuning.launcher, tuning.target) as entered:
+        with interruptible(), self.launcher(tuning.launcher, tuning.target, cloud=tuning.cloud) as entered:
             measured = self.profile(tuning, entered)
             planned = self.plan(self.problem(tuning, measured), planner=planner, seed=seed)
-            self.veto(planned, max_usd=max_usd)
+            self.veto(planned, max_usd=max_usd, spent_usd=getattr(measured, "usd", 0.0))
             directory = self.create(tuning, planned, measured)
             return self.run(tuning, planned, entered, directory=directory, observers=observers, progress=progress)
 
@@ -210,7 +236,10 @@ class Session:
         """
         terms = Terms(deadline_s=deadline_s, budget_usd=budget_usd, max_usd=max_usd, on_deadline=on_deadline)
         going = self.resumable(str(reference), terms, train=train)
-        with interruptible(), self.launcher(going.launcher, going.target) as launcher:
+        with (
+            interruptible(),
+            self.launcher(going.launcher, going.target, cloud=going.request.problem.cloud) as launcher,
+        ):
             return self.go_on(going, launcher, observers=observers, progress=progress)
 
     def resumable(self, reference: str, terms: Terms, *, train: Callable[..., Any] | str | None = None) -> Resumable:
@@ -240,10 +269,22 @@ class Session:
         """
         return stop(RunDirectory.find(self.directory, reference), self.clock, timeout_s=timeout_s)
 
-    def launcher(self, name: str, target: Target) -> Launcher:
-        """The launcher of that name, not entered yet. Raises `InvalidInput` when there is none."""
+    def launcher(self, name: str, target: Target, *, cloud: Cloud | None = None) -> Launcher:
+        """The launcher of that name, not entered yet.
+
+        Args:
+            name: its name.
+            target: the training function.
+            cloud: where the nodes come from that it will work with, so that it knows them before it is entered.
+
+        Raises:
+            InvalidInput: there is none, or the cloud's provider cannot serve it.
+        """
         factory = self.manager.launchers().choose(name, key="run.launcher")
-        return factory(target=target, clock=self.clock)
+        launcher = factory(target=target, clock=self.clock)
+        if cloud is not None and isinstance(launcher, Gatherer):
+            self.provider(cloud, self.clock.inbox(), launcher).close()
+        return launcher
 
     def provider(self, cloud: Cloud, inbox: Inbox, launcher: Launcher | None = None) -> Provider:
         """The provider that a cloud names, after it has looked at it.
@@ -292,13 +333,19 @@ class Session:
         Raises:
             RubberBandError: as `measure`.
         """
+        known = self.known_profile(tuning)
+        return self.measure(self.to_measure(tuning), launcher) if known is None else known
+
+    def known_profile(self, tuning: Tuning) -> ScalingProfile | None:
+        """The profile that the run names, or that a plugin knows; None where it has to be measured."""
         if isinstance(tuning.profile, ScalingProfile):
             return tuning.profile
-        known = self.manager.profile(tuning.experiment, tuning.cloud.instance_types[0])
-        if known is not None:
-            return known
-        depots = self.manager.depots()
-        return self.measure(profile_request(tuning, tuning.profile, self.configs(tuning), depots), launcher)
+        return self.manager.profile(tuning.experiment, tuning.cloud.instance_types[0])
+
+    def to_measure(self, tuning: Tuning) -> ProfileRequest:
+        """What is measured before a run, whose profile is not known or is to be measured anew."""
+        measuring = Measuring() if isinstance(tuning.profile, ScalingProfile) else tuning.profile
+        return profile_request(tuning, measuring, self.configs(tuning), self.manager.depots())
 
     def measure(self, request: ProfileRequest, launcher: Launcher) -> MeasuredProfile:
         """Measure how a training function scales.
@@ -312,8 +359,12 @@ class Session:
             TrialFailure: the training function fails.
             UnusableProfile: no usable profile came of it.
             LaunchFailure: a node or a process could not be had.
+            BudgetExceeded: it would cost more than the request's `max_usd`.
+            LeakedNodes: nodes could not be given back.
+            UnusableLog: what is rented could not be written down before.
         """
-        return measure(request, launcher, self.clock, partial(self.provider, request.cloud, launcher=launcher))
+        rent = partial(self.provider, request.cloud, launcher=launcher)
+        return measure(request, launcher, self.clock, rent, home=self.directory)
 
     def configs(self, tuning: Tuning) -> tuple[dict[str, Any], ...]:
         """One configuration for each trial of the run; equal seeds give equal ones."""
@@ -321,14 +372,23 @@ class Session:
         return sample(tuning.space, tuning.experiment.trials, rng=rng, method=tuning.sampling)
 
     def problem(self, tuning: Tuning, profile: MeasuredProfile | ScalingProfile) -> Problem:
-        """What is to be planned, once the profile is known."""
+        """What is to be planned, once the profile is known; with the measured speeds of types."""
+        if isinstance(profile, MeasuredProfile):
+            speeds = Speeds(measured=profile.speeds, reference=profile.instance_type)
+        else:
+            speeds = tuning.speeds
+        cloud = self._told(with_speeds(tuning.cloud, tuning.by_hand, speeds))
         return Problem(
             experiment=tuning.experiment,
             profile=profile.profile if isinstance(profile, MeasuredProfile) else profile,
-            cloud=tuning.cloud,
+            cloud=cloud,
             objective=tuning.objective,
             policies=tuning.policies,
         )
+
+    def seen(self, cloud: Cloud, given: Given) -> Cloud:
+        """A cloud with the launch and init latencies that earlier runs saw, in the place of defaults."""
+        return self._told(with_latencies(cloud, given, LatencyBook(self.directory).seen(cloud)))
 
     def plan(
         self, problem: Problem, *, planner: str = DEFAULT_PLANNER, samples: int = DEFAULT_SAMPLES, seed: int = 0
@@ -369,15 +429,21 @@ class Session:
         baselines = {name: figures for name, figures in planned.baselines.items() if figures is not None}
         return {**baselines, f"chosen ({planned.planner})": planned.expected}
 
-    def veto(self, planned: Forecast, *, max_usd: float | None = None) -> None:
+    def veto(self, planned: Forecast, *, max_usd: float | None = None, spent_usd: float = 0.0) -> None:
         """Ask the plugins, and the limit of the bill, whether the plan may be run.
+
+        Args:
+            planned: the plan.
+            max_usd: hard limit of the bill.
+            spent_usd: what profiling has cost already.
 
         Raises:
             PlanVeto: a plugin is against it.
-            BudgetExceeded: the expected cost is above `max_usd`.
+            BudgetExceeded: the expected cost, with what was spent, is above `max_usd`.
         """
-        if max_usd is not None and planned.expected[1] > max_usd:
-            raise BudgetExceeded(max_usd=max_usd, needed_usd=planned.expected[1], step="the plan")
+        needed_usd = planned.expected[1] + spent_usd
+        if max_usd is not None and needed_usd > max_usd:
+            raise BudgetExceeded(max_usd=max_usd, needed_usd=needed_usd, step="the plan")
         self.manager.veto(planned.problem.experiment, planned.plan, planned.estimate)
 
     def create(
@@ -400,7 +466,8 @@ class Session:
         directory.write("request.json", recorded.table())
         if isinstance(measured, MeasuredProfile):
             made = self.clock.utc().isoformat(timespec="seconds")
-            directory.write("profile.json", measured_table(measured, target=tuning.target.name, made=made))
+            table = measured_table(measured, target=tuning.target.name, made=made, cloud=tuning.cloud)
+            directory.write("profile.json", table)
         return directory
 
     def run(
@@ -428,7 +495,9 @@ class Session:
         """
         recorded = Recorded.of(tuning, self.configs(tuning), directory, planner=planned.planner)
         depot = depot_at(recorded.storage, self.manager.depots())
-        request = run_request(directory, recorded, planned.problem, planned.plan, depot)
+        request = run_request(
+            directory, recorded, planned.problem, planned.plan, depot, warnings=self._aged(tuning.cloud.prices)
+        )
         return drive(
             request,
             launcher,
@@ -471,6 +540,11 @@ class Session:
         directory = RunDirectory.find(self.directory, reference)
         return read_outcome(directory, living_holder(directory.lease, self.clock))
 
+    def surveyed(self, reference: str | None = None) -> Surveyed | None:
+        """What came of a profiling, by its id or path; None where that is a run. Raises as `report`."""
+        directory = RunDirectory.find(self.directory, reference)
+        return read_surveyed(directory, living_holder(directory.lease, self.clock))
+
     def fetch(self, outcome: Outcome, folder: Path) -> Path:
         """Copy the best trial's last checkpoint from where the run keeps it into a folder, and tell its path there.
 
@@ -482,6 +556,20 @@ class Session:
         if best is None or best.checkpoint is None:
             raise InvalidInput("RUN", f"run {outcome.state.run} has no checkpoint")
         return fetch(best.checkpoint, folder, self.manager.depots())
+
+    def _seen(self, tuning: Tuning) -> Tuning:
+        return replace(tuning, cloud=self.seen(tuning.cloud, tuning.by_hand), given=tuning.by_hand)
+
+    def _informed(self, cloud: Cloud, given: Given, speeds: Speeds) -> Cloud:
+        return self.seen(self._told(with_speeds(cloud, given, speeds)), given)
+
+    def _told(self, informed: Informed) -> Cloud:
+        self.notes += [note for note in informed.notes if note not in self.notes]
+        return informed.cloud
+
+    def _aged(self, prices: PriceDate | None) -> tuple[str, ...]:
+        warning = "" if prices is None else aged(prices, self.clock.utc().date())
+        return (warning,) if warning else ()
 
     def _progress(self, going: Resumable) -> Progress:
         return Progress(going.first, going.plan, self.simulate(going.first, going.plan), self.clock, going.history)

@@ -15,6 +15,7 @@ from rb_core.profile import ScalingProfile
 from rb_core.space import METHODS, Method, Space, check_space
 from rb_core.spec import ExperimentSpec
 from rb_core.target import Target
+from rb_plugins.config.given import Given, Speeds
 
 Mode = Literal["max", "min"]
 AtDeadline = Literal["finish", "stop"]
@@ -32,6 +33,10 @@ DEFAULT_PROFILING_S = 300.0
 DEFAULT_CHECKPOINT_EVERY_S = 600.0
 """Longest time between two checkpoints within a stage unless told otherwise."""
 
+Types = Literal["all", "first"]
+TYPES: tuple[Types, ...] = get_args(Types)
+"""Which types may be measured."""
+
 ON_DEADLINE: tuple[AtDeadline, ...] = get_args(AtDeadline)
 """What may happen when the deadline has come."""
 
@@ -42,16 +47,19 @@ class Measuring:
 
     Attributes:
         slots: numbers of slots to measure; none stands for 1, 2, 4, ... as far as the nodes reach.
-        budget_s: limit of the time that measuring takes.
+        budget_s: limit of the time that measuring takes, on all types together.
+        types: on which of the cloud's instance types: ``all`` whose speed was not given, or the ``first`` alone.
     """
 
     slots: tuple[int, ...] = ()
     budget_s: float = DEFAULT_PROFILING_S
+    types: Types = "all"
 
     def __post_init__(self) -> None:
         for number, slots in enumerate(self.slots):
             positive_int(f"slots[{number}]", slots)
         positive("budget_s", self.budget_s)
+        one_of("types", self.types, TYPES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +88,9 @@ class Tuning:
         policies: what may happen before a barrier; by default all that is built.
         file: the experiment file that all this is from, if it is from one.
         again: how a later process finds a function that is sent by value; None where it cannot.
+        given: what of the cloud was said by hand, and no measurement takes the place of; None where that is to be seen
+            from the cloud itself.
+        speeds: how fast types were found to be, where the profile is known.
     """
 
     target: Target
@@ -103,6 +114,13 @@ class Tuning:
     policies: Policies = DEFAULT_POLICIES
     file: Path | None = None
     again: Target | None = None
+    given: Given | None = None
+    speeds: Speeds = field(default_factory=Speeds)
+
+    @property
+    def by_hand(self) -> Given:
+        """What of the cloud was said by hand."""
+        return Given.of(self.cloud) if self.given is None else self.given
 
     def __post_init__(self) -> None:
         check_space(self.space)

@@ -14,14 +14,15 @@ LAYERS = (
     # 0, values: frozen dataclasses and their checks
     "errors check spec hardware profile plan events plainjson",
     # 1, logic: from value to value; randomness is passed in
-    "bracket rounds placement dag billing draws occupancy simulate moments expectation planners explain standing "
-    "promise sizing space ernest learning measurement steadiness observed resplit widening "
+    "bracket rounds placement interruption markets dag billing draws occupancy simulate moments expectation planners "
+    "explain standing promise sizing space ernest learning measurement steadiness speeds startups observed resplit "
+    "widening "
     "training.sharding",
     # 2, ports: what the engine and the user's function see of each other and of the world
-    "ports clock trial target training",
+    "ports clock trial target training estate inspection",
     # 3, doing: what remembers and decides
-    "eventlog lease journal state ledger budget cluster holdings engine trial_timer profiler report breakdown shares "
-    "testing",
+    "eventlog lease journal state ledger budget cluster collecting holdings engine trial_timer profiler report breakdown "
+    "shares survey testing",
     # 4, edges: what touches processes, networks and SDKs, and what is simulated in their place
     "launchers providers sim",
 )

@@ -107,10 +107,13 @@ def _measured(
         longest=terms.rounds.R,
         storage=storage if isinstance(storage, Path) else None,
         depot=depot_at(storage, session.manager.depots()),
+        name=terms.name,
+        max_usd=terms.max_usd,
     )
     try:
         with HoldingLauncher(inner, desk, session.clock, holds=False) as launcher:
-            measured = measure(request, launcher, session.clock, partial(session.provider, cloud, launcher=inner))
+            rent = partial(session.provider, cloud, launcher=inner)
+            measured = measure(request, launcher, session.clock, rent, home=session.directory)
     except RubberBandError as error:
         raise ValueError(
             f"The objective could not be profiled, and without a profile nothing can be planned: {error}. Give a "

@@ -138,11 +138,14 @@ class ChainRun:
         trials = self._setting.journal.state.trials
         return self.due or tuple(t for t in self._stage_trials() if trials[t].phase not in _OUT)
 
-    def left(self) -> list[tuple[Stage, StageAllocation]]:
+    def left(self, *, surely: bool = False) -> list[tuple[Stage, StageAllocation]]:
         """Its stages that are left, with what is planned for them.
 
         Of a stage that runs these are the trials that are not through with it, and their mean iterations; where none
         waits for a place, the most that any of them has left.
+
+        Args:
+            surely: the most also where some wait for a place that the allocation has, and the nodes do not.
         """
         trials, stage = self._setting.journal.state.trials, self.stage
         alive = len(self.alive)
@@ -150,7 +153,17 @@ class ChainRun:
         waiting = [*self._queue, *self.running, *self._doubts]
         if waiting:
             done = [self.running[t].iterations if t in self.running else trials[t].iterations for t in waiting]
-            left = self._ends[stage] - (sum(done) / len(done) if self._queue else min(done))
+            queue = bool(self._queue)
+            if queue and surely:
+                kind, allocation = self._instance_type, self.allocations[stage]
+                placement = Placement(
+                    trials=len(waiting),
+                    slots_per_trial=allocation.slots_per_trial,
+                    node_slots=kind.slots,
+                    nodes=allocation.nodes,
+                )
+                queue = placement.places < len(waiting)
+            left = self._ends[stage] - (sum(done) / len(done) if queue else min(done))
             stages[0] = Stage(trials=len(waiting), iterations=max(1, math.ceil(left)))
         return list(zip(stages, self.allocations[stage:], strict=True))
 
@@ -349,11 +362,13 @@ class ChainRun:
                 continue
             place = self._places.take()
             if place is None:
+                self._exchange()
                 return
             self._start(self._queue.popleft(), place)
+        self._exchange()
         if self._cluster.failures and not self._waiting:
             # What could not be had so far is of no use to this stage any more.
-            self._cluster.want(self._cluster.staying)
+            self._cluster.want(self._cluster.serving)
         if self._setting.request.problem.policies.early_release:
             self._spare()
         if self.running or self._doubts or self._at_barrier:
@@ -365,6 +380,34 @@ class ChainRun:
             clock.call_at(clock.now() + self._setting.request.sync_s, lambda: inbox.put(over))
         else:
             inbox.put(over)
+
+    def _exchange(self) -> None:
+        """Have trials leave the nodes that others are to take the place of, as far as they find room on those.
+
+        Where `max_nodes` leaves no room for others beside them, they go first.
+        """
+        parting = [node.name for node in self._cluster.usable if node.parting] if self.running else []
+        for name in parting:
+            on_it = [running for running in self.running.values() if name in running.place.nodes]
+            together = dict.fromkeys([name, *(other for running in on_it for other in running.place.nodes)])
+            going = [other for other in together if other in parting and not self._leaves(other)]
+            if name not in going:
+                continue
+            crowded = self._cluster.crowded
+            if self._waiting + len(on_it) > self._places.free_beside(parting) and not crowded:
+                return
+            grace_s = self._setting.request.grace_s + max((running.step_s for running in on_it), default=0.0)
+            self._cluster.part(going, grace_s)
+            for other in going:
+                self._places.lose(other)
+            for running in on_it:
+                running.interrupt("its node is exchanged for one on demand", grace_s)
+            self._let_go(going)
+            if crowded:
+                return
+
+    def _leaves(self, name: str) -> bool:
+        return all(node.name != name for node in self._cluster.usable)
 
     def _spare(self) -> None:
         """Give back what has fallen idle, with nothing left to start, as far as the next stage does not keep it."""
@@ -380,7 +423,7 @@ class ChainRun:
         if idle:
             for name in idle:
                 self._places.lose(name)
-            self._cluster.want(self._cluster.staying - len(idle))
+            self._cluster.want(self._cluster.serving - len(idle))
             self._cluster.release(idle, "idle, and not needed for the next stage")
 
     def _following(self) -> StageAllocation | None:
@@ -530,7 +573,7 @@ class ChainRun:
         if self._waiting > self._places.free:
             self._cluster.refill()
         else:
-            self._cluster.want(self._cluster.staying)
+            self._cluster.want(self._cluster.serving)
 
     def _let_go(self, nodes: Sequence[str]) -> None:
         """Give those nodes back that are about to be taken away and on which nothing runs any more."""

@@ -18,6 +18,7 @@ from rb_core.eventlog import Log
 from rb_core.events import CheckpointDeleted, Event, RunEnded, RunEnding, RunResumed, RunStarted, TrialCreated
 from rb_core.journal import Journal, Observer
 from rb_core.learning import Learning
+from rb_core.markets import check_markets
 from rb_core.plainjson import plain
 from rb_core.ports import Clock, Inbox, Launcher, Provider
 from rb_core.spec import Chain, ExperimentSpec
@@ -83,6 +84,7 @@ class Engine:
             RunInterrupted: the user stopped it.
         """
         ExecutionDAG.build(request.problem, request.plan)
+        check_markets(request.problem.cloud)
         self._provider.check(request.problem.cloud)
         journal = Journal(self._log, self._clock, self._observers)
         removal = self._removal(request, journal)
@@ -105,6 +107,7 @@ class Engine:
             UnusableLog: the log is not whole, or the run has come to its end; nothing was started.
             RubberBandError: as `run`.
         """
+        check_markets(request.problem.cloud)
         self._provider.check(request.problem.cloud)
         brackets = self._brackets(request)
         before = resumption(history, brackets, self._clock)
@@ -172,6 +175,8 @@ class Engine:
             clock=self._clock.origin,
             clock_s=self._clock.now(),
         )
+        for warning in request.warnings:
+            journal.warn(warning)
         self._create(request, journal)
 
     def _take_up(self, setting: Setting, history: Sequence[Event]) -> None:

@@ -18,13 +18,13 @@ from rb_core.engine.chainrun import BarrierReached, ChainRun
 from rb_core.engine.failures import Failures
 from rb_core.engine.lane import Lane
 from rb_core.engine.replanning import Replanning
-from rb_core.engine.request import OnDeadline
+from rb_core.engine.request import OnDeadline, RunRequest
 from rb_core.engine.running import RunningTrial, Setting
 from rb_core.errors import LaunchFailure, RubberBandError
 from rb_core.events import TrialInterrupted
 from rb_core.hardware import InstanceType
 from rb_core.plan import AllocationPlan, ChainOrder
-from rb_core.ports import Errand, NodeNews, NodeNotice, Notice, Provider, Timer, TrialExit, TrialNotice
+from rb_core.ports import Errand, NodeNews, NodeNotice, Notice, Provider, Timer, TrialExit, TrialNotice, Zoned
 from rb_core.spec import ExperimentSpec
 from rb_core.trial import Saved
 
@@ -110,6 +110,8 @@ class Loop:
             self._lanes.append(lane)
             self._replannings.append(replanning)
             self._lane_of.update((number, lane) for number in numbers)
+        if isinstance(provider, Zoned):
+            provider.together(_may_span(plan, request))
         self._adoption = Adoption(setting, provider, self._lanes)
         self._chain_of = {trial: number for number, own in enumerate(trials) for trial in own}
 
@@ -142,6 +144,8 @@ class Loop:
                     lane.chain.doubt_no_more()
                 if self._look is not None:
                     self._look.cancel()
+                for replanning in self._replannings:
+                    replanning.close()
 
     def _loop(self, resumed: bool) -> None:
         if resumed:
@@ -181,6 +185,8 @@ class Loop:
                 for lane in self._lanes:
                     if notice.node in lane.cluster:
                         self._take_node(lane, notice)
+                if notice.usd_per_hour is not None:
+                    self._arm_budget()
             case BarrierReached():
                 lane = self._lane_of[notice.chain]
                 lane.chain.barrier()
@@ -332,6 +338,13 @@ def numbered(experiment: ExperimentSpec) -> list[range]:
     """Numbers of each chain's trials."""
     firsts = itertools.accumulate((chain[0].trials for chain in experiment.chains), initial=0)
     return [range(first, first + chain[0].trials) for first, chain in zip(firsts, experiment.chains, strict=False)]
+
+
+def _may_span(plan: AllocationPlan, request: RunRequest) -> bool:
+    """Whether a trial may come to span nodes, by the plan or by what the rest may be planned anew to be."""
+    slots = {kind.name: kind.slots for kind in request.problem.cloud.instance_types}
+    planned = (each.slots_per_trial > slots[each.instance_type] for chain in plan.chains for each in chain)
+    return any(planned) or (request.replan and max(request.problem.profile.iteration_s) > min(slots.values()))
 
 
 def _most_nodes(lane: Lane) -> int:

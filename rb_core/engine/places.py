@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rb_core.placement import Placement
@@ -47,6 +47,10 @@ class Places:
     def free(self) -> int:
         """How many places are free."""
         return len(self._free)
+
+    def free_beside(self, nodes: Collection[str]) -> int:
+        """How many places are free that lie on none of these nodes."""
+        return sum(not any(node in nodes for node in place.nodes) for place in self._free)
 
     def take(self) -> Place | None:
         """The place that has been free longest, None while there is none."""

@@ -10,10 +10,22 @@ from rb_core.cluster import FIRST_PAUSE_S
 from rb_core.engine.lane import Lane
 from rb_core.engine.running import Setting
 from rb_core.events import Replanned
+from rb_core.hardware import Cloud, InstanceType, Market, MarketPolicy
 from rb_core.holdings import holdings
 from rb_core.ledger import released_usd
+from rb_core.markets import MARGIN, Outlook, bought, changeover_s, latest_on_spot_s, market_for
 from rb_core.plan import Objective, Problem
-from rb_core.planners.rest import LEAST_GAIN, MARGIN, SMALL_MISS, Rest, Restart, in_a_row, replanned, stages_left
+from rb_core.planners.rest import (
+    LEAST_GAIN,
+    SMALL_MISS,
+    Rest,
+    Restart,
+    evaluate,
+    in_a_row,
+    replanned,
+    stages_left,
+)
+from rb_core.ports import Errand, Timer
 from rb_core.spec import Stage
 from rb_core.state import TrialPhase
 
@@ -25,6 +37,9 @@ SLIGHT_DRIFT = MARGIN
 
 SCARCE = 3
 """After so many requests in a row that came to nothing, with no node held, other types are looked at."""
+
+LEAST_LOOK_S = 30.0
+"""On spot, the time that is left is looked at no more often than this when nothing happens."""
 
 SCARCE_S = 1800.0
 """So long the type is then not asked for again: what is given back for it would have to be paid for in vain."""
@@ -47,6 +62,7 @@ class Replanning:
         self._drift = 1.0
         self._missed = ""
         self._missed_s = -math.inf
+        self._look: Timer | None = None
 
     def drifted(self) -> None:
         """Plan anew when iterations have turned out slower or much faster than the last plan took them to be."""
@@ -74,8 +90,14 @@ class Replanning:
         Raises:
             BudgetExceeded: nodes of the new plan could bring the bill above `max_usd`.
         """
-        if not self._setting.request.replan or self._nothing_to_plan:
+        if self._nothing_to_plan:
             return
+        if self._setting.request.replan:
+            self._change(reason, least_gain)
+        if self._choose_market() and self._setting.request.replan:
+            self._change(f"{reason}; nodes are bought {self._lane.cluster.market.value.replace('_', ' ')}", least_gain)
+
+    def _change(self, reason: str, least_gain: float) -> None:
         self._drift = self._setting.learning.factor_of(self._alive())
         rest = self._rest()
         change = replanned(rest, least_gain=least_gain)
@@ -109,26 +131,87 @@ class Replanning:
         journal = self._setting.journal
         return journal.t_s - journal.state.began_s
 
-    def _rest(self) -> Rest:
+    def close(self) -> None:
+        """Look at nothing any more."""
+        if self._look is not None:
+            self._look.cancel()
+
+    def _choose_market(self) -> bool:
+        """Ask for nodes in the market that the time left allows; whether it is another one than before.
+
+        It is looked at again when the slack would be used up even if nothing went on.
+        """
+        problem, cluster = self._setting.request.problem, self._lane.cluster
+        self.close()
+        if problem.cloud.market is not MarketPolicy.SPOT_THEN_ON_DEMAND:
+            return False
+        outlook = self._outlook()
+        market = Market.SPOT if outlook is None else market_for(outlook, cluster.market, refused=cluster.failures > 0)
+        if cluster.hopeless:
+            market = Market.ON_DEMAND
+        if outlook is not None and market is Market.SPOT:
+            clock, inbox = self._setting.clock, self._setting.inbox
+            look_s = clock.now() + max(LEAST_LOOK_S, outlook.slack_s)
+            again = Errand(action=lambda: self.consider("time has passed on spot", least_gain=1.0))
+            self._look = clock.call_at(look_s, lambda: inbox.put(again))
+        if market is cluster.market:
+            return False
+        if cluster.hopeless:
+            self._setting.journal.warn("spot has had no node to give for long: nodes are bought on demand from now on")
+        elif outlook is not None:
+            self._setting.journal.warn(
+                f"{outlook.left_s:.0f} s are left, the rest would take {outlook.spot_s:.0f} s on spot and "
+                f"{outlook.on_demand_s:.0f} s on demand: nodes are bought {market.value.replace('_', ' ')} from now on"
+            )
+        cluster.buy(market)
+        return True
+
+    def _outlook(self) -> Outlook | None:
+        """How the run stands against its deadline; None without one that is still to come."""
+        problem = self._setting.request.problem
+        if problem.objective is None or problem.objective.deadline_s is None:
+            return None
+        left_s = problem.objective.deadline_s - self._elapsed_s
+        if left_s <= 0:
+            return None
+        rest = self._rest(Market.SPOT, surely=True)
+        kind = None if rest.instance_type is None else _of_kind(rest.instance_type, Market.ON_DEMAND)
+        cloud = _as_bought(rest.problem.cloud, Market.ON_DEMAND)
+        on_demand = replace(rest, problem=replace(rest.problem, cloud=cloud), instance_type=kind)
+        return Outlook(
+            left_s=left_s * (1.0 - MARGIN / 2),
+            spot_s=evaluate(rest, rest.current)[0],
+            on_demand_s=evaluate(on_demand, rest.current)[0],
+            changeover_s=changeover_s(rest.problem),
+        )
+
+    def _rest(self, market: Market | None = None, *, surely: bool = False) -> Rest:
+        """What is left, as it is bought in a market; None for the one in which nodes are asked for now.
+
+        `surely` is as of `ChainRun.left`.
+        """
         problem = self._setting.request.problem
         learning = self._setting.learning
-        experiment, current = stages_left(pair for chain in self._lane.left for pair in chain.left())
+        market = self._lane.cluster.market if market is None else market
+        kind = self._lane.cluster.instance_type
+        experiment, current = stages_left(pair for chain in self._lane.left for pair in chain.left(surely=surely))
         left = Problem(
             experiment=experiment,
             profile=learning.profile_of(self._alive()),
-            cloud=replace(learning.cloud, max_nodes=self._room()),
-            objective=self._objective(),
+            cloud=replace(_as_bought(learning.cloud, market), max_nodes=self._room()),
+            objective=self._objective(market),
             policies=problem.policies,
+            checkpoint_every_s=self._setting.request.checkpoint_every_s,
         )
         deadline_s = problem.objective.deadline_s if problem.objective else None
         return Rest(
             problem=left,
             current=current,
-            instance_type=self._lane.cluster.instance_type,
+            instance_type=None if kind is None else _of_kind(kind, market),
             held=holdings(self._lane.cluster, self._setting.journal, learning.cloud),
             restart=self._restart(experiment.chains[0][0]),
             reserve_s=self._reserve_s(left.objective),
-            worth_missing_s=SMALL_MISS * deadline_s if deadline_s else None,
+            worth_missing_s=None if deadline_s is None else 0.0 if self._may_leave(market) else SMALL_MISS * deadline_s,
             scarce=self._scarce(),
             spent_usd=released_usd(self._setting.journal.state, problem.cloud, lane=self._lane.number),
         )
@@ -153,13 +236,24 @@ class Replanning:
         again = now_s >= self._missed_s + SCARCE_S or (held and kind == self._missed)
         return "" if again else self._missed
 
-    def _objective(self) -> Objective | None:
-        """What is left of the limit; None when nothing is, so that the rest is to be as cheap as possible."""
-        objective = self._setting.request.problem.objective
+    def _objective(self, market: Market) -> Objective | None:
+        """What is left of the limit; None when nothing is, so that the rest is to be as cheap as possible.
+
+        On spot, where it may be left for the other market, that is until the last moment to do so.
+        """
+        problem = self._setting.request.problem
+        objective = problem.objective
         if objective is None or objective.deadline_s is None:
             return objective
         left_s = objective.deadline_s - self._elapsed_s
+        if self._may_leave(market):
+            left_s = latest_on_spot_s(problem, left_s)
         return replace(objective, deadline_s=left_s) if left_s > 0 else None
+
+    def _may_leave(self, market: Market) -> bool:
+        """Whether what is bought in a market may be exchanged for what is bought in the other one."""
+        policy = self._setting.request.problem.cloud.market
+        return market is Market.SPOT and policy is MarketPolicy.SPOT_THEN_ON_DEMAND
 
     def _reserve_s(self, objective: Objective | None) -> float:
         """The margin; where requests are refused, one more round of them as well."""
@@ -186,3 +280,12 @@ class Replanning:
             after_s=max((trial.stop_s for trial in running), default=0.0),
             stage=Stage(trials=trials, iterations=max(1, round(iterations / trials))),
         )
+
+
+def _as_bought(cloud: Cloud, market: Market) -> Cloud:
+    """A cloud as it is planned with in a market; on spot as it is."""
+    return replace(cloud, instance_types=tuple(_of_kind(kind, market) for kind in cloud.instance_types))
+
+
+def _of_kind(kind: InstanceType, market: Market) -> InstanceType:
+    return bought(kind, market) if kind.market is Market.SPOT else kind

@@ -60,6 +60,7 @@ class RunRequest:
             of a stage, or when all its scores are NaN; None: that only ends the chain.
         grace_s: how long an interrupted trial may take to save.
         depot: keeps the checkpoints of all trials, for nodes that share no folder.
+        warnings: what was to be warned of before it began, for its log.
     """
 
     run: str
@@ -86,6 +87,7 @@ class RunRequest:
     hopeless_after: int | None = 3
     grace_s: float = 10.0
     depot: Depot | None = None
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         non_empty("run", self.run)

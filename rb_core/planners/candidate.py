@@ -77,6 +77,8 @@ def widths(problem: Problem, instance_type: InstanceType, nodes: int) -> Iterato
 def useful_nodes(problem: Problem, instance_type: InstanceType, trials: int | None = None) -> int:
     """The most nodes that so many trials could occupy at once; 0 where no width fits the type's nodes.
 
+    Where nodes are taken away it is one more: with a node to spare an interrupted trial goes on at once.
+
     Args:
         problem: the problem.
         instance_type: of the nodes.
@@ -89,7 +91,8 @@ def useful_nodes(problem: Problem, instance_type: InstanceType, trials: int | No
         for width in problem.profile.slots
         if divides(width, instance_type.slots)
     )
-    return max(needed, default=0)
+    most = max(needed, default=0)
+    return most + 1 if most and instance_type.interruptions_per_hour > 0 else most
 
 
 def least_nodes(problem: Problem) -> int | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from rb_core.markets import MARGIN
 from rb_core.plan import Objective, StageAllocation
 from rb_core.planners.objective import NO_LIMIT, loosened
-from rb_core.planners.rest import LEAST_GAIN, MARGIN, Rest, evaluate, in_a_row, replanned
+from rb_core.planners.rest import LEAST_GAIN, Rest, evaluate, in_a_row, replanned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rb_core.expectation import ExpectedModel, makespan_s, places_of
 from rb_core.hardware import BillingMode, InstanceType
+from rb_core.interruption import interruption_of, stage_trial_s
 from rb_core.placement import Placement, divides
 
 Table = NDArray[np.float64]
@@ -110,16 +111,19 @@ class WidthTimes:
         self._model = model
         self._place = (chain, stage, instance_type)
         self._trials = step.trials
-        self._trial_s = problem.profile.trial_s(
-            step.iterations, slots=width, node_slots=instance_type.slots, speed=instance_type.speed
-        )
+        shape = {"slots": width, "node_slots": instance_type.slots}
+        self._trial_s = problem.profile.trial_s(step.iterations, **shape, speed=instance_type.speed)
         self._group = max(1, width // instance_type.slots)
         self._per_node = max(1, instance_type.slots // width)
         self._start_s = problem.cloud.launch_s.mean + problem.cloud.init_s.mean
         self._sync_s = problem.profile.sync_s
         share = width / instance_type.slots
-        self.busy_s = step.trials * self._trial_s * share
-        self._effective = self._under_noise(max_nodes) if problem.noisy else None
+        self.busy_s = step.trials * self._busy_s(step.iterations) * share
+        # Durations that stand for each trial: by the number of places, or by that of nodes; None where all are alike.
+        self._effective = self._under_noise(max_nodes) if problem.varies else None
+        self._interrupted = None
+        if instance_type.interruptions_per_hour > 0 and not problem.varies:
+            self._interrupted = self._under_interruptions(step.iterations, max_nodes)
         self.seconds = self._table(max_nodes)
 
     def starting(self, usable: Counts, batches: Sequence[tuple[Table, Counts]], new: Counts) -> Table:
@@ -132,9 +136,7 @@ class WidthTimes:
         """
         nodes = np.cumsum([usable, *(count for _, count in batches), new], axis=0)
         places = np.diff(nodes // self._group * self._per_node, axis=0, prepend=0)
-        trial_s: float | Table = self._trial_s
-        if self._effective is not None:
-            trial_s = self._effective[np.minimum(places.sum(axis=0), len(self._effective) - 1)]
+        trial_s = self._lasting_s(nodes[-1], places.sum(axis=0))
         offsets: list[float | Table] = [0.0, *(offset_s for offset_s, _ in batches), self._start_s]
         return makespan(self._trials, trial_s, tuple(places), offsets) + self._sync_s
 
@@ -144,19 +146,17 @@ class WidthTimes:
         ready = places_of(nodes, self._group, self._per_node)
         if not ready:
             return math.inf
-        trial_s = self._trial_s
-        if self._effective is not None:
-            trial_s = float(self._effective[min(sum(count for _, count in ready), len(self._effective) - 1)])
+        count, places = sum(count for _, count in nodes), sum(count for _, count in ready)
+        trial_s = float(self._lasting_s(np.intp(count), np.intp(places)))
         return makespan_s(self._trials, trial_s, ready) + self._sync_s
 
     def _table(self, max_nodes: int) -> Table:
         kept, new = np.meshgrid(np.arange(max_nodes + 1), np.arange(max_nodes + 1), indexing="ij")
         now = kept // self._group * self._per_node
         later = (kept + new) // self._group * self._per_node - now
-        trial_s: float | Table = self._trial_s
+        trial_s = self._lasting_s(np.minimum(kept + new, max_nodes), now + later)
         later_s: float | Table = self._start_s
         if self._effective is not None:
-            trial_s = self._effective[np.minimum(now + later, len(self._effective) - 1)]
             # Expectation of the last of c about normal starts, by the leading term of extreme value theory.
             cloud = self._model.problem.cloud
             spread_s = math.hypot(cloud.launch_s.std, cloud.init_s.std)
@@ -165,6 +165,39 @@ class WidthTimes:
         table = makespan(self._trials, trial_s, (now, later), (0.0, later_s)) + self._sync_s
         table[kept + new > max_nodes] = np.inf
         return table
+
+    def _lasting_s(self, nodes: Counts | np.intp, places: Counts | np.intp) -> float | Table:
+        """The duration that stands for each trial on so many nodes, which make so many places."""
+        if self._interrupted is not None:
+            by_nodes: Table = self._interrupted[nodes]
+            return by_nodes
+        if self._effective is not None:
+            by_places: Table = self._effective[np.minimum(places, len(self._effective) - 1)]
+            return by_places
+        return self._trial_s
+
+    def _busy_s(self, iterations: int) -> float:
+        """Mean time that a trial is on a node; a node to spare does not change it."""
+        _, _, instance_type = self._place
+        profile = self._model.problem.profile
+        interruption = interruption_of(self._model.problem, self._placement(self._group), instance_type)
+        if interruption is None:
+            return self._trial_s
+        work_s = profile.work_s(iterations, slots=self.width, node_slots=instance_type.slots, speed=instance_type.speed)
+        return interruption.busy_s(work_s, profile.save_s.mean)
+
+    def _under_interruptions(self, iterations: int, max_nodes: int) -> Table:
+        """As `stage_trial_s` has them; index: nodes, from 0. Where no trial fits it is of no consequence."""
+        _, _, instance_type = self._place
+        by_nodes = np.full(max_nodes + 1, self._trial_s)
+        for nodes in range(self._group, max_nodes + 1):
+            placement = self._placement(nodes)
+            by_nodes[nodes], _ = stage_trial_s(self._model.problem, iterations, placement, instance_type)
+        return by_nodes
+
+    def _placement(self, nodes: int) -> Placement:
+        _, _, instance_type = self._place
+        return Placement(trials=self._trials, slots_per_trial=self.width, node_slots=instance_type.slots, nodes=nodes)
 
     def _under_noise(self, max_nodes: int) -> Table:
         """Trial times that stand for the expectation of the *last* trial; index: places, from 0.
@@ -191,7 +224,7 @@ class WidthTimes:
             trials=self._trials, slots_per_trial=self.width, node_slots=node_slots, nodes=places * self._group
         )
         offsets = ((0.0, placement.nodes),)
-        mean_s, _ = self._model.stage_moments(chain, stage, placement, instance_type.speed, offsets, 0)
+        mean_s, _ = self._model.stage_moments(chain, stage, placement, instance_type, offsets, 0)
         return mean_s - self._sync_s
 
 

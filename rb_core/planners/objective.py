@@ -10,6 +10,7 @@ import numpy as np
 
 from rb_core.errors import InvalidInput, NoFeasiblePlan
 from rb_core.expectation import ExpectedModel, expected
+from rb_core.markets import changeover_s, falls_back, on_demand, with_way_off_s
 from rb_core.placement import divides
 from rb_core.plan import AllocationPlan, Objective, Problem
 from rb_core.planners.candidate import Candidate
@@ -136,14 +137,22 @@ class Limit:
         return self._sampled[candidate]
 
     def _measure(self, candidate: Candidate) -> float:
-        confidence = self.objective.confidence
-        if confidence is None or not self.problem.noisy:
+        if self.by_time and falls_back(self.problem):
+            # What is late on spot is saved on demand, where the mean leaves the time to.
+            on_spot_s = with_way_off_s(self.problem, self.sampled(candidate).jct_s)
+            if self.objective.confidence is None or not self.problem.varies:
+                return on_spot_s
+            return max(on_spot_s, self._surely(on_demand(self.problem), candidate) + changeover_s(self.problem))
+        if self.objective.confidence is None or not self.problem.noisy:
             means = self.sampled(candidate)
             return means.jct_s if self.by_time else means.cost_usd
-        plan = candidate.plan(self.problem)
-        estimate = simulate(self.problem, plan, samples=SAMPLES, rng=np.random.default_rng(self._seed))
+        return self._surely(self.problem, candidate)
+
+    def _surely(self, problem: Problem, candidate: Candidate) -> float:
+        """What the candidate needs at the wanted confidence."""
+        estimate = simulate(problem, candidate.plan(problem), samples=SAMPLES, rng=np.random.default_rng(self._seed))
         values = estimate.jct_s if self.by_time else estimate.cost_usd
-        return float(np.quantile(values, confidence, method="inverted_cdf"))
+        return float(np.quantile(values, self.objective.confidence or 0.5, method="inverted_cdf"))
 
     def infeasible(self, name: str, candidates: Iterable[Candidate]) -> NoFeasiblePlan:
         """The error that says what blocks and how near the planner's candidates come."""

@@ -130,7 +130,7 @@ class Onward:
             figures = plan.jct_s, plan.cost_usd
             return figures[quantity], figures[1 - quantity]
 
-        finalists = _FINALISTS if self._model.problem.noisy else 1
+        finalists = _FINALISTS if self._model.problem.varies else 1
         found: list[Foreseen] = []
         # Without a limit of what is to be least a quick search is to find one.
         for quick in (True, False) if math.isinf(limits[quantity]) else (False,):
@@ -148,7 +148,7 @@ class Onward:
 
     def _searched(self, limits: tuple[float, float], *, quick: bool) -> list[Candidate]:
         """Plans of the front that are not beyond either limit, the last binary digits aside."""
-        room = 1.0 + _NEAR if self._model.problem.noisy else 1.0
+        room = 1.0 + _NEAR if self._model.problem.varies else 1.0
         within_s, within_usd = (loosened(limit * room) + 2 * TOLERANCE for limit in limits)
         unwanted = [(within_s, -math.inf), (0.0, within_usd)]
         return Search(self._tables, quick=quick, most_labels=MOST_LABELS, start=self._start, unwanted=unwanted).run()

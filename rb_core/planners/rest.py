@@ -33,10 +33,6 @@ SMALL_MISS = 0.1
 WORTH_HURRYING = 0.5
 """So it is if the fastest plan makes the miss less than this share of the current plan's."""
 
-MARGIN = 0.02
-"""Share of the time left that a new plan leaves free for what no plan foresees: how what is left of a stage is rounded,
-and what is still to be learned of the times that it rests on."""
-
 _TOO_MANY = "the current plan needs more nodes than may be held"
 _SCARCE = "the current plan needs nodes of a type that cannot be had now"
 

@@ -129,6 +129,10 @@ class LocalProvider:
         with self._lock:
             return tuple(name for name, node in self._nodes.items() if node.run == run)
 
+    def reach(self) -> str:
+        """Nothing: nodes are parts of this machine."""
+        return ""
+
     def boot(self, command: Callable[[str, InstanceType], Bootstrap]) -> None:
         """Have each node that is launched from now on run a command while it is held."""
         self._command = command

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from rb_core.errors import LaunchFailure
-from rb_core.hardware import InstanceType
+from rb_core.hardware import InstanceType, Market
 from rb_core.ports import Clock, NodeNews, NodeNotice, Timer
 from rb_core.sim.fates import NodeFate
 from rb_core.sim.faults import Faults
@@ -35,6 +35,7 @@ class SimNode:
         failed_s: when it went away by itself, though nobody may have noticed yet.
         released_s: when it was no longer held, and billed.
         lost: why it was lost, empty otherwise.
+        reclaimed: whether it was taken back as nodes on spot are.
         timers: what is arranged for it.
     """
 
@@ -49,6 +50,7 @@ class SimNode:
     failed_s: float | None = None
     released_s: float | None = None
     lost: str = ""
+    reclaimed: bool = False
     timers: list[Timer] = field(default_factory=list)
 
 
@@ -59,7 +61,14 @@ class SimCloud:
         books: every node that was ever granted, by name.
     """
 
-    def __init__(self, clock: Clock, faults: Faults, fate: Callable[[str], NodeFate], rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        faults: Faults,
+        fate: Callable[[str], NodeFate],
+        rng: np.random.Generator,
+        droughts: np.random.Generator | None = None,
+    ) -> None:
         """A cloud that holds nothing.
 
         Args:
@@ -67,6 +76,7 @@ class SimCloud:
             faults: how often a request is refused, and how losses come about.
             fate: told a name, says what becomes of that node.
             rng: what refusals and losses are drawn with.
+            droughts: what the times are drawn with in which there is no node on spot; None where there are none.
         """
         self.books: dict[str, SimNode] = {}
         self._held: dict[str, SimNode] = {}
@@ -74,6 +84,9 @@ class SimCloud:
         self._faults = faults
         self._fate = fate
         self._rng = rng
+        self._droughts = droughts
+        # The last drought that has been drawn: when it begins, and when it ends.
+        self._drought_s = (-math.inf, clock.now())
         self._listener: Callable[[NodeNotice], None] | None = None
         self._mourner: Callable[[str], None] | None = None
 
@@ -94,6 +107,8 @@ class SimCloud:
         new = [name for name in names if name not in self.books]
         if new and self._faults.launch_failure and self._rng.random() < self._faults.launch_failure / 2:
             raise LaunchFailure(f"no capacity for {len(new)} node(s) of type {instance_type.name}")
+        if new and instance_type.market is Market.SPOT and self._is_drought():
+            raise LaunchFailure(f"no capacity on spot for {len(new)} node(s) of type {instance_type.name}")
         now_s = self._clock.now()
         for name in new:
             node = SimNode(name=name, instance_type=instance_type, run=run, fate=self._fate(name), requested_s=now_s)
@@ -111,7 +126,8 @@ class SimCloud:
             news.append(NodeNotice(node=name, kind=NodeNews.RUNNING, ago_s=now_s - node.running_s))
         if node.released_s is not None:
             reason, ago_s = node.lost or "it was given back", now_s - node.released_s
-            return [*news, NodeNotice(node=name, kind=NodeNews.LOST, reason=reason, ago_s=ago_s)]
+            lost = NodeNotice(node=name, kind=NodeNews.LOST, reason=reason, ago_s=ago_s, reclaimed=node.reclaimed)
+            return [*news, lost]
         if node.ready_s is not None:
             news.append(NodeNotice(node=name, kind=NodeNews.READY, ago_s=now_s - node.ready_s))
         if node.leaves_s is not None:
@@ -123,7 +139,7 @@ class SimCloud:
         for name in names:
             node = self._held.get(name)
             if node is not None:
-                node.lost = ""
+                node.lost, node.reclaimed = "", False
                 self._end(node, self._clock.now())
 
     def owned(self, run: str) -> tuple[str, ...]:
@@ -137,6 +153,9 @@ class SimCloud:
             self._arrange(node, node.running_s + node.fate.init_s, self._join)
         if math.isfinite(node.fate.life_s):
             self._arrange(node, node.running_s + node.fate.life_s, self._strike)
+        per_s = node.instance_type.interruptions_per_hour / 3600.0
+        if node.instance_type.market is Market.SPOT and per_s > 0 and math.isfinite(node.fate.reclaimed_at):
+            self._arrange(node, node.running_s + node.fate.reclaimed_at / per_s, self._reclaim)
 
     def _join(self, node: SimNode) -> None:
         node.ready_s = self._clock.now()
@@ -154,11 +173,24 @@ class SimCloud:
             struck += [other for other in others if self._rng.random() < 0.5]
         for victim in struck:
             if victim.leaves_s is None and victim.failed_s is None:
-                self._doom(victim)
+                self._doom(victim, self._faults.loss_notice_s, "reclaimed")
 
-    def _doom(self, node: SimNode) -> None:
-        notice_s, now_s = self._faults.loss_notice_s, self._clock.now()
-        node.lost, node.leaves_s = "reclaimed", now_s + notice_s
+    def _reclaim(self, node: SimNode) -> None:
+        if node.leaves_s is None and node.failed_s is None:
+            node.reclaimed = True
+            self._doom(node, self._faults.spot.notice_s if node.fate.announced else 0.0, "taken back on spot")
+
+    def _is_drought(self) -> bool:
+        """Whether there is no node on spot now."""
+        now_s, per_hour = self._clock.now(), self._faults.spot.droughts_per_hour
+        while self._droughts is not None and per_hour > 0 and self._drought_s[1] <= now_s:
+            begins_s = self._drought_s[1] + float(self._droughts.exponential(3600.0 / per_hour))
+            self._drought_s = begins_s, begins_s + float(self._droughts.exponential(self._faults.spot.drought_s))
+        return self._drought_s[0] <= now_s < self._drought_s[1]
+
+    def _doom(self, node: SimNode, notice_s: float, reason: str) -> None:
+        now_s = self._clock.now()
+        node.lost, node.leaves_s = reason, now_s + notice_s
         if notice_s > 0:
             self._say(NodeNotice(node=node.name, kind=NodeNews.LEAVING, reason=node.lost, in_s=notice_s))
             self._arrange(node, node.leaves_s, self._fail)
@@ -182,7 +214,8 @@ class SimCloud:
         failed_s = self._clock.now() if node.failed_s is None else node.failed_s
         self._end(node, failed_s)
         ago_s = self._clock.now() - failed_s
-        self._say(NodeNotice(node=node.name, kind=NodeNews.LOST, reason=node.lost, ago_s=ago_s))
+        news, reason = NodeNews.LOST, node.lost
+        self._say(NodeNotice(node=node.name, kind=news, reason=reason, ago_s=ago_s, reclaimed=node.reclaimed))
 
     def _end(self, node: SimNode, at_s: float) -> None:
         for timer in node.timers:

@@ -21,6 +21,9 @@ from rb_core.sim.faults import Faults, Slowness
 _FAULTS = 1
 """Sets the streams of the faults apart from those that `simulate` takes."""
 
+_RECLAIMS = 4
+"""Sets the streams of what becomes of nodes on spot apart from all others."""
+
 _BLOCK = 16
 """Nodes of a stage are drawn in blocks of so many."""
 
@@ -35,6 +38,8 @@ class NodeFate:
         granted: whether it ever runs.
         life_s: from running to its loss.
         company: whether other nodes are lost with it.
+        reclaimed_at: on spot, from running until it is taken back, in units of the mean time to that.
+        announced: whether that is said before.
     """
 
     launch_s: float
@@ -42,6 +47,8 @@ class NodeFate:
     granted: bool = True
     life_s: float = math.inf
     company: bool = False
+    reclaimed_at: float = math.inf
+    announced: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +88,9 @@ class Fates:
         self._problem = problem
         self._faults = faults
         self._draws = Draws(problem, 1, np.random.default_rng(seed))
+        reclaims, self.droughts = np.random.default_rng([seed, _RECLAIMS]).spawn(2)
         self._of_nodes = of_nodes
+        self._reclaims = dict(zip(stages, reclaims.spawn(len(stages)), strict=True))
         self._of_trials = of_trials
         self._restarts = restarts
         self._firsts = list(accumulate((own[0].trials for own in chains), initial=0))
@@ -126,7 +135,7 @@ class Fates:
         return self._speeds[chain][trial - self._firsts[chain]]
 
     def _node_rows(self, chain: int, stage: int) -> Iterator[NodeFate]:
-        faults, rng = self._faults, self._of_nodes[chain, stage]
+        faults, rng, reclaims = self._faults, self._of_nodes[chain, stage], self._reclaims[chain, stage]
         stretched = faults.true_init_factor
         # Half of the failures are the calls': of the rest so many must fail that all together are the share asked for.
         denied = faults.launch_failure / (2.0 - faults.launch_failure)
@@ -136,12 +145,15 @@ class Fates:
             for launch_s, init_s, row in zip(launches[:, 0].tolist(), inits[:, 0].tolist(), mishaps, strict=True):
                 refused, never, slow, life, company = row
                 init_s *= stretched * _stretch(faults.slow_init, slow)
+                reclaimed, silent = reclaims.random(2).tolist()
                 yield NodeFate(
                     launch_s=launch_s,
                     init_s=math.inf if never < faults.never_ready else init_s,
                     granted=refused >= denied,
                     life_s=_exponential(life, faults.node_loss_per_hour / 3600.0),
                     company=company < faults.mass_loss_probability,
+                    reclaimed_at=_exponential(reclaimed, 1.0),
+                    announced=silent >= faults.spot.unannounced,
                 )
 
     def _trial_rows(self, chain: int, stage: int) -> tuple[Iterator[tuple[float, float, float]], list[list[float]]]:

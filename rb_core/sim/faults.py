@@ -28,6 +28,28 @@ class Slowness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """How nodes on spot fare.
+
+    Attributes:
+        notice_s: how long before a node is taken back that is said.
+        unannounced: probability that it is not said.
+        droughts_per_hour: how often a time begins in which none can be had.
+        drought_s: mean length of such a time.
+    """
+
+    notice_s: float = 120.0
+    unannounced: float = 0.0
+    droughts_per_hour: float = 0.0
+    drought_s: float = 1800.0
+
+    def __post_init__(self) -> None:
+        between("unannounced", self.unannounced, 0.0, 1.0)
+        for key in ("notice_s", "droughts_per_hour", "drought_s"):
+            non_negative(key, getattr(self, key))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
     """Everything that can go wrong; by default nothing does.
 
@@ -50,6 +72,7 @@ class Faults:
         driver_kill_per_run: expected number of times that the engine's process is killed, up to `MOST_KILLS`.
         true_iteration_factor: how many times as long as in the profile iterations really take.
         true_init_factor: how many times as long nodes really take to join.
+        spot: how nodes on spot fare, which are taken back as often as their type says.
     """
 
     launch_failure: float = 0.0
@@ -68,6 +91,7 @@ class Faults:
     driver_kill_per_run: float = 0.0
     true_iteration_factor: float = 1.0
     true_init_factor: float = 1.0
+    spot: Spot = field(default_factory=Spot)
 
     def __post_init__(self) -> None:
         for key in _PROBABILITIES:

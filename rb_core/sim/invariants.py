@@ -80,7 +80,13 @@ def _nodes_fail(evidence: Evidence) -> bool:
     slowest = faults.true_init_factor * (faults.slow_init.factor if faults.slow_init.probability else 1.0)
     too_slow = slowest > READY_PATIENCE * 2.0**MOST_DOUBLINGS
     return bool(
-        faults.launch_failure or faults.never_ready or faults.node_loss_per_hour or faults.answer_lost or too_slow
+        faults.launch_failure
+        or faults.never_ready
+        or faults.node_loss_per_hour
+        or faults.answer_lost
+        or faults.spot.droughts_per_hour
+        or evidence.request.problem.cloud.interruptible
+        or too_slow
     )
 
 

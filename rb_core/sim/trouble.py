@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rb_core.errors import InvalidInput
-from rb_core.hardware import Billing, BillingMode, Cloud, InstanceType, Latency
+from rb_core.hardware import Billing, BillingMode, Cloud, InstanceType, Latency, Market, MarketPolicy
 from rb_core.placement import Placement
 from rb_core.plan import AllocationPlan, ChainOrder, Objective, Policies, Problem, StageAllocation
 from rb_core.profile import ScalingProfile
-from rb_core.sim.faults import Faults, Slowness
+from rb_core.sim.faults import Faults, Slowness, Spot
 from rb_core.sim.rehearsal import RehearsedRun, rehearse_once
 from rb_core.spec import Chain, ExperimentSpec, Stage
 
@@ -46,12 +46,13 @@ class Trouble:
         return rehearse_once(self.problem, self.plan, seed=self.number, faults=self.faults, **self.options)
 
 
-def trouble(number: int, *, replan: bool = False) -> Trouble:
+def trouble(number: int, *, replan: bool = False, spot: bool = False) -> Trouble:
     """The case of that number.
 
     Args:
         number: the seed of everything in it.
         replan: whether the engine may plan the rest anew, which takes many times as long as all the rest.
+        spot: whether nodes are bought on spot, and on demand where the deadline asks for it.
     """
     rng = np.random.default_rng([number, _CASES])
     experiment, profile, cloud = _experiment(rng), _profile(rng), _cloud(rng)
@@ -70,6 +71,9 @@ def trouble(number: int, *, replan: bool = False) -> Trouble:
     if _chance(rng, 0.2):
         dearest = max(kind.usd_per_s for kind in cloud.instance_types)
         options["max_usd"] = float(busy_s * dearest * rng.uniform(0.3, 3.0))
+    faults = _faults(rng)
+    if spot:
+        cloud, faults = _on_spot(rng, cloud, faults)
     return Trouble(
         number=number,
         problem=Problem(
@@ -80,7 +84,7 @@ def trouble(number: int, *, replan: bool = False) -> Trouble:
             policies=Policies(early_release=number % 2 == 1),
         ),
         plan=plan,
-        faults=_faults(rng),
+        faults=faults,
         options=options,
     )
 
@@ -126,6 +130,27 @@ def _cloud(rng: np.random.Generator) -> Cloud:
         dataset_gib=float(rng.choice((0.0, 2.0))),
         transfer_usd_per_gib=0.01,
     )
+
+
+def _on_spot(rng: np.random.Generator, cloud: Cloud, faults: Faults) -> tuple[Cloud, Faults]:
+    kinds = tuple(
+        replace(
+            kind,
+            usd_per_hour=kind.usd_per_hour / 3,
+            on_demand_usd_per_hour=kind.usd_per_hour,
+            market=Market.SPOT,
+            interruptions_per_hour=float(rng.uniform(0.0, 12.0)),
+        )
+        for kind in cloud.instance_types
+    )
+    policy = MarketPolicy.SPOT_THEN_ON_DEMAND if _chance(rng, 0.7) else MarketPolicy.SPOT
+    spot = Spot(
+        notice_s=float(rng.choice((0.0, 20.0, 120.0))),
+        unannounced=float(rng.choice((0.0, 0.3))),
+        droughts_per_hour=float(rng.choice((0.0, 4.0))),
+        drought_s=float(rng.uniform(30.0, 600.0)),
+    )
+    return replace(cloud, instance_types=kinds, market=policy), replace(faults, spot=spot)
 
 
 def _plan(rng: np.random.Generator, experiment: ExperimentSpec, cloud: Cloud) -> AllocationPlan:

@@ -42,12 +42,21 @@ def true_cost_usd(evidence: Evidence) -> tuple[float, float]:
         np.where(ran, np.minimum(np.add(running_s, unheard_s), released_s), np.inf),
         [min(at_s, unsure.get(name, at_s)) for name, at_s in zip(nodes, released_s, strict=True)],
         least_s,
+        [node.reclaimed for node in nodes.values()],
     )
     latest_s = [max(at_s, unsure.get(name, at_s)) for name, at_s in zip(nodes, released_s, strict=True)]
-    return least, _bill_usd(evidence, running_s, np.add(latest_s, np.where(ran, unheard_s, 0.0)), most_s)
+    # One that was to be given back in the moment in which it was taken was given back, as far as the log can know.
+    reclaimed = [node.reclaimed and bool(evidence.state.nodes[name].lost) for name, node in nodes.items()]
+    return least, _bill_usd(evidence, running_s, np.add(latest_s, np.where(ran, unheard_s, 0.0)), most_s, reclaimed)
 
 
-def _bill_usd(evidence: Evidence, running_s: ArrayLike, released_s: ArrayLike, trained_s: Mapping[str, float]) -> float:
+def _bill_usd(
+    evidence: Evidence,
+    running_s: ArrayLike,
+    released_s: ArrayLike,
+    trained_s: Mapping[str, float],
+    reclaimed: ArrayLike,
+) -> float:
     cloud, nodes = evidence.request.problem.cloud, evidence.nodes.values()
     return float(
         bill(
@@ -57,6 +66,11 @@ def _bill_usd(evidence: Evidence, running_s: ArrayLike, released_s: ArrayLike, t
             released_s=released_s,
             trained_s=list(trained_s.values()),
             data_usd=cloud.data_usd,
+            beside_usd_per_s=[
+                (node.instance_type.disk_usd_per_hour + node.instance_type.address_usd_per_hour) / 3600.0
+                for node in nodes
+            ],
+            reclaimed=reclaimed,
         ).sum()
     )
 

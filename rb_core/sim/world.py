@@ -66,7 +66,7 @@ class World:
         self.clock = ManualClock()
         self.fates = Fates(problem, faults, seed)
         self.store = SimStore(torn=faults.checkpoint_torn, rng=self.fates.saves)
-        self.cloud = SimCloud(self.clock, faults, self._fate, self.fates.losses)
+        self.cloud = SimCloud(self.clock, faults, self._fate, self.fates.losses, self.fates.droughts)
         self.training = Training(problem, faults, self.fates, curves, self.cloud, self.store)
         self._faults = faults
         self._stage_of: dict[str, tuple[int, int]] = {}

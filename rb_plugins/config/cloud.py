@@ -2,23 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from pydantic import BeforeValidator
 
-from rb_core.check import positive_int
+from rb_core.check import non_negative, positive_int
 from rb_core.errors import InvalidInput
-from rb_core.hardware import Billing, BillingMode, Cloud, InstanceType, Latency, Market, MarketPolicy, PriceBook
+from rb_core.hardware import (
+    Billing,
+    BillingMode,
+    Cloud,
+    InstanceType,
+    Latency,
+    Market,
+    MarketPolicy,
+    PriceBook,
+    PriceDate,
+)
 from rb_plugins.config.durations import Seconds
+from rb_plugins.config.furnishing import Furnishing
 from rb_plugins.config.latency import LatencyTable, latency_table
 from rb_plugins.config.shape import shaped
 from rb_plugins.config.source import naming, read_table
 
-PriceBooks = Callable[[str], PriceBook]
-"""The price book of a catalogue's name; raises `InvalidInput` under `catalog` when there is none."""
+INTERRUPTIONS_PER_HOUR = 0.1
+"""How often a node on spot is taken back, per hour, unless the file says it: a judgement, since EC2 publishes nothing
+but the share of a type's nodes that were taken back within a month, in five classes, and no rate by the hour."""
+
+
+class PriceBooks(Protocol):
+    """Where catalogues come from."""
+
+    def __call__(self, name: str, /, *, region: str, instance_types: Sequence[str]) -> PriceBook:
+        """The price book of a catalogue.
+
+        Args:
+            name: of the catalogue.
+            region: whose prices are wanted.
+            instance_types: which types are.
+
+        Raises:
+            InvalidInput: under `catalog`, there is none of that name; or it cannot be read.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +81,14 @@ class _AnyCloudTable:
     transfer_usd_per_gib: float = 0.0
     provider: str | None = None
     region: str = ""
+    interruptions_per_hour: float = INTERRUPTIONS_PER_HOUR
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def cloud(self, types: tuple[InstanceType, ...], book: PriceBook) -> Cloud:
+    def cloud(
+        self, types: tuple[InstanceType, ...], book: PriceBook, *, market: MarketPolicy, prices: PriceDate | None
+    ) -> Cloud:
         """The cloud of these types, with what is not given taken from the book."""
+        non_negative("interruptions_per_hour", self.interruptions_per_hour)
         return Cloud(
             instance_types=types,
             max_nodes=self.max_nodes,
@@ -65,8 +97,10 @@ class _AnyCloudTable:
             billing=self.billing.over(book.billing),
             dataset_gib=self.dataset_gib,
             transfer_usd_per_gib=self.transfer_usd_per_gib,
-            provider=book.name if self.provider is None else self.provider,
+            provider=(book.provider or book.name) if self.provider is None else self.provider,
             region=self.region,
+            market=market,
+            prices=prices,
             settings=self.settings,
         )
 
@@ -75,10 +109,51 @@ _NO_BOOK = PriceBook(name="local", dated="", source="", offerings=(), launch_s=L
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TypeTable:
+    """An `InstanceType` that a file prices; None is what the cloud says of all."""
+
+    name: str
+    slots: int
+    usd_per_hour: float
+    speed: float = 1.0
+    market: Market | None = None
+    disk_usd_per_hour: float = 0.0
+    address_usd_per_hour: float = 0.0
+    interruptions_per_hour: float | None = None
+    on_demand_usd_per_hour: float | None = None
+
+    def __post_init__(self) -> None:
+        self.value(MarketPolicy.ON_DEMAND, 0.0)
+
+    def value(self, policy: MarketPolicy, interruptions_per_hour: float) -> InstanceType:
+        """The type, in the market of a policy unless it says otherwise itself.
+
+        Args:
+            policy: of the cloud.
+            interruptions_per_hour: of a node on spot, unless the type says otherwise.
+        """
+        market = _market(policy) if self.market is None else self.market
+        rate = interruptions_per_hour if market is Market.SPOT else 0.0
+        return InstanceType(
+            name=self.name,
+            slots=self.slots,
+            usd_per_hour=self.usd_per_hour,
+            speed=self.speed,
+            market=market,
+            disk_usd_per_hour=self.disk_usd_per_hour,
+            address_usd_per_hour=self.address_usd_per_hour,
+            interruptions_per_hour=rate if self.interruptions_per_hour is None else self.interruptions_per_hour,
+            on_demand_usd_per_hour=self.on_demand_usd_per_hour,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CloudTable(_AnyCloudTable):
     """Instance types that the file itself prices."""
 
-    instance_types: tuple[InstanceType, ...]
+    instance_types: tuple[TypeTable, ...]
+    market: MarketPolicy | None = None
+    prices: PriceDate | None = None
 
     def __post_init__(self) -> None:
         self.value()
@@ -89,15 +164,26 @@ class CloudTable(_AnyCloudTable):
         Raises:
             InvalidInput: a figure is out of its limits; the key is relative to `cloud`.
         """
-        return self.cloud(self.instance_types, _NO_BOOK)
+        policy = self.market or MarketPolicy.ON_DEMAND
+        types = tuple(wanted.value(policy, self.interruptions_per_hour) for wanted in self.instance_types)
+        if policy is MarketPolicy.SPOT_THEN_ON_DEMAND:
+            for number, found in enumerate(types):
+                if found.market is Market.SPOT and found.on_demand_usd_per_hour is None:
+                    raise InvalidInput(
+                        f"instance_types[{number}].on_demand_usd_per_hour",
+                        f"is required where market is {policy.value!r}: what {found.name!r} costs on demand",
+                    )
+        market = _policy(types) if self.market is None else self.market
+        return self.cloud(types, _NO_BOOK, market=market, prices=self.prices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogType:
-    """A type that a catalogue knows, and how fast it is for the function at hand."""
+    """A type that a catalogue knows, how fast it is for the function at hand, and how often it is taken back."""
 
     name: str
     speed: float = 1.0
+    interruptions_per_hour: float | None = None
 
 
 def _named(value: object) -> object:
@@ -111,65 +197,108 @@ class CatalogTable(_AnyCloudTable):
     catalog: str
     region: str
     instance_types: tuple[Annotated[CatalogType, BeforeValidator(_named)], ...]
-    market: Market = Market.ON_DEMAND
+    market: MarketPolicy = MarketPolicy.ON_DEMAND
     cpus_per_slot: int = 1
 
     def __post_init__(self) -> None:
         positive_int("cpus_per_slot", self.cpus_per_slot)
 
-    def value(self, price_books: PriceBooks) -> Cloud:
+    def value(self, price_books: PriceBooks, *, rented: bool) -> Cloud:
         """The cloud.
+
+        Args:
+            price_books: where catalogues come from.
+            rented: as `Furnishing.of` has it.
 
         Raises:
             InvalidInput: the catalogue, or a type in it, is not known; the key is relative to `cloud`.
         """
-        book = price_books(self.catalog)
+        names = [wanted.name for wanted in self.instance_types]
+        book = price_books(self.catalog, region=self.region, instance_types=names)
+        provider = self.provider or book.provider or book.name
+        node = Furnishing.of(self.settings, provider=provider, rented=rented)
         types = []
         for number, wanted in enumerate(self.instance_types):
             try:
-                types.append(self._type(wanted, book))
+                types.append(self._type(wanted, book, node))
             except InvalidInput as error:
                 raise InvalidInput(f"instance_types[{number}]", error.problem) from None
-        return self.cloud(tuple(types), book)
+        return self.cloud(tuple(types), book, market=self.market, prices=book.prices)
 
-    def _type(self, wanted: CatalogType, book: PriceBook) -> InstanceType:
-        offering = book.offering(wanted.name, region=self.region, market=self.market)
+    def _type(self, wanted: CatalogType, book: PriceBook, node: Furnishing) -> InstanceType:
+        market = _market(self.market)
+        offering = book.offering(wanted.name, region=self.region, market=market, zones=node.zones)
         found = offering.instance_type
-        slots = found.slots if offering.accelerator else found.slots // self.cpus_per_slot
-        return InstanceType(
+        disk_usd_per_hour = node.disk_gib * book.disk_usd_per_gib_hour
+        address_usd_per_hour = node.addresses * book.address_usd_per_hour
+        beside_usd_per_hour = disk_usd_per_hour + address_usd_per_hour
+        table = TypeTable(
             name=found.name,
-            slots=slots,
-            usd_per_hour=found.usd_per_hour,
+            slots=found.slots if offering.accelerator else found.slots // self.cpus_per_slot,
+            usd_per_hour=found.usd_per_hour + beside_usd_per_hour,
             speed=wanted.speed,
-            market=found.market,
+            disk_usd_per_hour=disk_usd_per_hour,
+            address_usd_per_hour=address_usd_per_hour,
+            interruptions_per_hour=wanted.interruptions_per_hour,
+            on_demand_usd_per_hour=None
+            if self.market is not MarketPolicy.SPOT_THEN_ON_DEMAND
+            else book.offering(wanted.name, region=self.region).instance_type.usd_per_hour + beside_usd_per_hour,
         )
+        return table.value(self.market, self.interruptions_per_hour)
 
 
-def read_cloud(data: object, *, folder: Path, price_books: PriceBooks, key: str = "cloud") -> Cloud:
+def _market(policy: MarketPolicy) -> Market:
+    """Where a policy buys first."""
+    return Market.ON_DEMAND if policy is MarketPolicy.ON_DEMAND else Market.SPOT
+
+
+def _policy(types: tuple[InstanceType, ...]) -> MarketPolicy:
+    """The policy of a cloud that leaves it to its types."""
+    spot = [found.market is Market.SPOT for found in types]
+    return MarketPolicy.SPOT if spot and all(spot) else MarketPolicy.ON_DEMAND
+
+
+def read_cloud(
+    data: object, *, folder: Path, price_books: PriceBooks, rented: bool = False, key: str = "cloud"
+) -> Cloud:
     """A cloud that is given inline, or as the path of a file relative to `folder`.
+
+    Args:
+        data: the cloud, or the path.
+        folder: what the path is relative to.
+        price_books: where catalogues come from.
+        rented: whether its nodes will be rented, so that a catalogue's price has all that they come with.
+        key: path of `data` within its file.
 
     Raises:
         InvalidInput: it is neither; a file's error carries the file's name as a note.
     """
     if not isinstance(data, str):
-        return _read(data, price_books, key)
+        return _read(data, price_books, rented, key)
     path = folder / data
     with naming(path, key):
-        return _read(read_table(path), price_books, "")
+        return _read(read_table(path), price_books, rented, "")
 
 
-def _read(data: object, price_books: PriceBooks, key: str) -> Cloud:
+def _read(data: object, price_books: PriceBooks, rented: bool, key: str) -> Cloud:
     if not (isinstance(data, Mapping) and "catalog" in data):
         return shaped(CloudTable, data, key).value()
     table = shaped(CatalogTable, data, key)
     try:
-        return table.value(price_books)
+        return table.value(price_books, rented=rented)
     except InvalidInput as error:
         raise (error.under(key) if key else error) from None
 
 
-_MAY_BE_LEFT_OUT = ("disk_usd_per_hour", "address_usd_per_hour", "interruptions_per_hour", "on_demand_usd_per_hour")
-"""What the canonical form says of a type only where there is something to say."""
+def _said_of(found: InstanceType) -> dict[str, float]:
+    """What the canonical form says of a type only where there is something to say."""
+    figures = {
+        "disk_usd_per_hour": found.disk_usd_per_hour or None,
+        "address_usd_per_hour": found.address_usd_per_hour or None,
+        "interruptions_per_hour": found.interruptions_per_hour if found.market is Market.SPOT else None,
+        "on_demand_usd_per_hour": found.on_demand_usd_per_hour,
+    }
+    return {name: float(figure) for name, figure in figures.items() if figure is not None}
 
 
 def cloud_table(cloud: Cloud) -> dict[str, Any]:
@@ -182,7 +311,7 @@ def cloud_table(cloud: Cloud) -> dict[str, Any]:
                 "usd_per_hour": float(found.usd_per_hour),
                 "speed": float(found.speed),
                 "market": found.market.value,
-                **{name: float(getattr(found, name)) for name in _MAY_BE_LEFT_OUT if getattr(found, name)},
+                **_said_of(found),
             }
             for found in cloud.instance_types
         ],
@@ -198,6 +327,7 @@ def cloud_table(cloud: Cloud) -> dict[str, Any]:
         "transfer_usd_per_gib": float(cloud.transfer_usd_per_gib),
         "provider": cloud.provider,
         **({"region": cloud.region} if cloud.region else {}),
-        **({"market": cloud.market.value} if cloud.market is not MarketPolicy.ON_DEMAND else {}),
+        **({"market": cloud.market.value} if cloud.market is not _policy(cloud.instance_types) else {}),
+        **({"prices": asdict(cloud.prices)} if cloud.prices is not None else {}),
         **({"settings": dict(cloud.settings)} if cloud.settings else {}),
     }

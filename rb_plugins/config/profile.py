@@ -12,14 +12,16 @@ from pydantic import BeforeValidator
 
 from rb_core.errors import InvalidInput
 from rb_core.hardware import Latency
+from rb_core.measurement import MeasuredSpeed
 from rb_core.profile import ScalingProfile
 from rb_plugins.config.durations import Seconds
+from rb_plugins.config.given import Speeds
 from rb_plugins.config.latency import LatencyTable, latency_table
 from rb_plugins.config.shape import shaped
 from rb_plugins.config.source import naming, read_table
 
-_FREE_FORM = ("measurements", "fit")
-"""Keys of a profile file that only its reader may understand."""
+_FREE_FORM = ("measurements", "fit", "speeds")
+"""Keys of a profile file under which there is what only its reader may understand."""
 
 _SLOTS = re.compile(r"[1-9]\d*", re.ASCII)
 
@@ -33,6 +35,24 @@ def _by_slots(value: object) -> object:
 
 def _zero() -> Latency:
     return Latency(mean=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedTable:
+    """A `MeasuredSpeed`, and what it rests on."""
+
+    mean: float
+    std: float = 0.0
+    by_slots: Annotated[Mapping[str, float], BeforeValidator(_by_slots)] = field(default_factory=dict)
+    measurements: Any = None
+
+    def __post_init__(self) -> None:
+        self.value()
+
+    def value(self) -> MeasuredSpeed:
+        """The speed. Raises `InvalidInput` under a key relative to that of the type."""
+        by_slots = {int(slots): ratio for slots, ratio in self.by_slots.items()}
+        return MeasuredSpeed(mean=self.mean, std=self.std, by_slots=by_slots)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +72,11 @@ class ProfileTable:
     warnings: tuple[str, ...] = ()
     measurements: Any = None
     fit: Any = None
+    instance_type: str = ""
+    speeds: Mapping[str, SpeedTable] = field(default_factory=dict)
+    usd: float = 0.0
+    provider: str = ""
+    region: str = ""
 
     def __post_init__(self) -> None:
         self.value()
@@ -72,6 +97,11 @@ class ProfileTable:
             checkpoint_gib=self.checkpoint_gib,
         )
 
+    def known_speeds(self) -> Speeds:
+        """How fast types were found to be."""
+        measured = {name: speed.value() for name, speed in self.speeds.items()}
+        return Speeds(measured=measured, reference=self.instance_type)
+
 
 def read_profile(data: object, *, folder: Path, key: str = "profile") -> ScalingProfile:
     """A profile that is given inline, or as the path of a profile file relative to `folder`.
@@ -79,11 +109,16 @@ def read_profile(data: object, *, folder: Path, key: str = "profile") -> Scaling
     Raises:
         InvalidInput: it is neither; a file's error carries the file's name as a note.
     """
+    return read_profile_table(data, folder=folder, key=key).value()
+
+
+def read_profile_table(data: object, *, folder: Path, key: str = "profile") -> ProfileTable:
+    """All that is said beside a profile, too. As `read_profile`."""
     if not isinstance(data, str):
-        return shaped(ProfileTable, data, key, free=_FREE_FORM).value()
+        return shaped(ProfileTable, data, key, free=_FREE_FORM)
     path = folder / data
     with naming(path, key):
-        return shaped(ProfileTable, read_table(path, nulls_under=_FREE_FORM), free=_FREE_FORM).value()
+        return shaped(ProfileTable, read_table(path, nulls_under=_FREE_FORM), free=_FREE_FORM)
 
 
 def profile_table(profile: ScalingProfile) -> dict[str, Any]:

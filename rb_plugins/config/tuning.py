@@ -17,8 +17,9 @@ from rb_core.target import Target
 from rb_plugins.config.cloud import PriceBooks, read_cloud
 from rb_plugins.config.durations import Seconds
 from rb_plugins.config.experiment import ExperimentTable
+from rb_plugins.config.given import Speeds, read_given
 from rb_plugins.config.objective import ObjectiveTable
-from rb_plugins.config.profile import read_profile
+from rb_plugins.config.profile import read_profile_table
 from rb_plugins.config.shape import shaped
 from rb_plugins.config.source import naming, read_table
 from rb_plugins.storing import storage_of
@@ -62,13 +63,14 @@ class MeasuringTable:
 
     slots: tuple[int, ...] = ()
     budget_s: Seconds = DEFAULT_PROFILING_S
+    types: Literal["all", "first"] = "all"
 
     def __post_init__(self) -> None:
         self.value()
 
     def value(self) -> Measuring:
         """How to measure. Raises `InvalidInput` under a key relative to `profile`."""
-        return Measuring(slots=self.slots, budget_s=self.budget_s)
+        return Measuring(slots=self.slots, budget_s=self.budget_s, types=self.types)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,7 @@ def load_tuning(path: Path, *, price_books: PriceBooks) -> Tuning:
     with naming(path):
         table = shaped(TuningTable, read_table(path), free=("space",))
         folder = path.parent
+        profile, speeds = _profile(table.profile, folder)
         return Tuning(
             name=table.name or path.stem,
             target=Target.parse(table.train.target, base=folder),
@@ -125,8 +128,10 @@ def load_tuning(path: Path, *, price_books: PriceBooks) -> Tuning:
             seed=table.train.seed,
             space=read_space(table.space),
             experiment=table.experiment.spec(),
-            profile=_profile(table.profile, folder),
-            cloud=read_cloud(table.cloud, folder=folder, price_books=price_books),
+            profile=profile,
+            speeds=speeds,
+            given=read_given(table.cloud, folder=folder),
+            cloud=read_cloud(table.cloud, folder=folder, price_books=price_books, rented=True),
             objective=table.objective.value(),
             launcher=table.run.launcher,
             storage=None if table.run.storage is None else storage_of(table.run.storage, folder),
@@ -164,7 +169,8 @@ def read_space(table: Mapping[str, Any], *, key: str = "space") -> Space:
     return space
 
 
-def _profile(data: object, folder: Path) -> ScalingProfile | Measuring:
+def _profile(data: object, folder: Path) -> tuple[ScalingProfile | Measuring, Speeds]:
     if isinstance(data, str) or (isinstance(data, Mapping) and "iteration_s" in data):
-        return read_profile(data, folder=folder)
-    return shaped(MeasuringTable, data, "profile").value()
+        known = read_profile_table(data, folder=folder)
+        return known.value(), known.known_speeds()
+    return shaped(MeasuringTable, data, "profile").value(), Speeds()

@@ -63,3 +63,30 @@ def test_one_node_costs_what_the_definition_says(running, life, granularity, min
     rule = Billing(mode=mode, granularity_s=granularity, minimum_s=minimum)
     price = bill(rule, usd_per_s=0.01, running_s=running, released_s=running + life, data_usd=0.3)
     assert float(price) == pytest.approx(node_usd(rule, 0.01, 0.3, running, running + life))
+
+
+@pytest.mark.parametrize(
+    ("held_s", "reclaimed", "usd"),
+    [
+        (3599.0, True, 359.9),
+        (3600.0, True, 3600.0),
+        (3601.0, True, 3601.0),
+        (3599.0, False, 3599.0),
+        (1.0, True, 6.0),
+        (1.0, False, 60.0),
+    ],
+)
+def test_what_is_reclaimed_in_its_first_hour_pays_for_its_disk_and_address_alone(held_s, reclaimed, usd):
+    priced = {"usd_per_s": 1.0, "beside_usd_per_s": 0.1, "running_s": 50.0, "released_s": 50.0 + held_s}
+    assert float(bill(Billing(), **priced, reclaimed=reclaimed)) == pytest.approx(usd)
+
+
+def test_data_is_due_in_the_first_hour_too_and_a_reclaimed_request_stays_free():
+    costs = bill(Billing(), usd_per_s=1.0, running_s=[0.0, 9.0], released_s=5.0, data_usd=2.0, reclaimed=True)
+    assert costs.tolist() == [2.0, 0.0]
+
+
+def test_by_function_what_trained_is_paid_whoever_ended_the_node():
+    rule = Billing(mode=BillingMode.PER_FUNCTION)
+    cost = bill(rule, usd_per_s=2.0, running_s=0.0, released_s=100.0, trained_s=7.0, reclaimed=True)
+    assert float(cost) == 14.0

@@ -79,3 +79,22 @@ def test_it_is_looked_at_again_before_the_limit_can_be_reached():
 def test_nothing_is_watched_without_a_limit_or_without_nodes():
     assert Purse(None, nodes=2).budget.check() is None
     assert Purse(0.5).budget.check() is None
+
+
+def test_a_zone_that_is_dearer_than_was_asked_for_is_looked_ahead_with():
+    purse = Purse(1.0, nodes=1, running=False)
+    purse.journal.write(events.NodeRunning, node="n0", since_s=0.0, zone="z", usd_per_hour=7.2)
+    purse.clock.advance(100.0)
+    assert purse.budget.check() == pytest.approx(499.0, abs=1.0)
+
+
+def test_what_a_reclaimed_node_no_longer_costs_can_be_spent_again():
+    purse = Purse(0.5)
+    row = {"node": "n0", "chain": 0, "stage": 0, "instance_type": "a", "slots": 2, "usd_per_hour": 3.6}
+    purse.journal.write(events.NodeRequested, **row, market="spot")
+    purse.journal.write(events.NodeRunning, node="n0", since_s=0.0)
+    purse.clock.advance(400.0)
+    with pytest.raises(BudgetExceeded):
+        purse.admit(2)
+    purse.journal.write(events.NodeLost, node="n0", reason="spot", until_s=400.0, reclaimed=True)
+    purse.admit(2)

@@ -24,7 +24,7 @@ def test_the_worked_example_with_held_nodes_by_hand():
     # Two nodes at 0.001 usd/s: init 60 s, barriers 3 x 4 s, starts and saves 3 x 6 s on all slots, no slot ever idle.
     assert dataclasses.asdict(told.cost_usd) == pytest.approx(
         {"training": 0.76, "trial_starts": 0.036, "node_starts": 0.12, "idle": 0, "barriers": 0.024, "rounding": 0,
-         "data": 0, "variation": 0, "early_release": 0}, abs=1e-12
+         "data": 0, "variation": 0, "early_release": 0, "interruptions": 0}, abs=1e-12
     )  # fmt: skip
     # One slot costs 0.0005 usd/s: 4*10 + 2*20 + 40 iterations of 10 s on it.
     assert told.lower_bound_usd == pytest.approx(0.6)

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from rb_core.errors import InvalidInput
-from rb_core.hardware import Billing, Cloud, InstanceType, Latency, Market, Offering, PriceBook
+from rb_core.hardware import Billing, Cloud, InstanceType, Latency, Market, Offering, PriceBook, PriceDate
 
 A = InstanceType(name="a", slots=2, usd_per_hour=3.6)
 BOOK = PriceBook(
@@ -97,3 +97,24 @@ def test_a_price_book_refuses_what_it_does_not_know():
         BOOK.offering("b", region="west")
     with pytest.raises(InvalidInput, match="it has one in east/spot, west/on_demand"):
         BOOK.offering("a", region="east")
+
+
+@pytest.mark.parametrize(
+    "dated", ["", "July", "2026-7-20", "2026-13-01", "2026-07-32", "0000-07-20", "2026-07", "26-07-2026"]
+)
+def test_prices_have_a_date_that_is_one(dated):
+    with pytest.raises(InvalidInput, match=r"^dated: must be a date such as 2026-07-20"):
+        PriceDate(book="b", dated=dated)
+
+
+def test_of_several_zones_the_dearest_that_may_be_used_counts():
+    def spot(zone, usd):
+        kind = InstanceType(name="a", slots=1, usd_per_hour=usd, market=Market.SPOT)
+        return Offering(instance_type=kind, region="r", zone=zone)
+
+    book = PriceBook(name="b", dated="", source="s", offerings=(spot("x", 1.0), spot("y", 3.0), spot("z", 2.0)))
+    assert book.prices is None
+    for zones, dearest in ({(): "y", ("x", "z"): "z", ("x", "gone"): "x"}).items():
+        assert book.offering("a", region="r", market=Market.SPOT, zones=zones).zone == dearest
+    with pytest.raises(InvalidInput, match=r"no spot price in q in the b price book; it has one in x, y, z"):
+        book.offering("a", region="r", market=Market.SPOT, zones=["q"])

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 from engine_world import World, plan, problem
 
 from rb_core import events
-from rb_core.hardware import Billing, BillingMode
+from rb_core.hardware import Billing, BillingMode, InstanceType
 from rb_core.ledger import cost_usd, ledger, released_usd
 from rb_core.state import RunState, fold
 
@@ -135,3 +137,82 @@ def test_idle_time_is_what_nothing_trains_in():
     assert [stage.idle_fraction for stage in ledger(run, CLOUD).stages] == pytest.approx(
         [1 - trained / held for trained, held in zip(trained_slot_s, held_slot_s, strict=True)]
     )
+
+
+FURNISHED = replace(
+    CLOUD,
+    dataset_gib=1.0,
+    transfer_usd_per_gib=0.5,
+    instance_types=(
+        InstanceType(name="a", slots=2, usd_per_hour=3.6, disk_usd_per_hour=0.36, address_usd_per_hour=0.036),
+    ),
+    billing=Billing(),
+)
+"""A tenth of the price is for the disk, and a hundredth for the address."""
+
+
+def bought(t_s, node, market="on_demand", usd_per_hour=3.6):
+    _, kind, row = requested(t_s, node)
+    return (t_s, kind, {**row, "market": market, "usd_per_hour": usd_per_hour})
+
+
+def reclaimed(t_s, node):
+    return (t_s, events.NodeLost, {"node": node, "reason": "spot", "until_s": t_s, "reclaimed": True})
+
+
+def test_a_bill_is_itemised_and_its_items_add_up():
+    told = state(
+        *(bought(0, name) for name in ("day", "brief")),
+        *(bought(0, name, "spot") for name in ("kept", "taken", "late")),
+        *(runs(0, name) for name in ("day", "brief", "kept", "taken", "late")),
+        released(10.5, "brief"),
+        reclaimed(3000, "taken"),
+        reclaimed(4000, "late"),
+        released(5000, "day"),
+        released(5000, "kept"),
+    )
+    bill = ledger(told, FURNISHED)
+    node = 0.001 - 0.0001 - 0.00001
+    assert bill.items.on_demand_usd == pytest.approx((5000 + 10.5) * node)
+    assert bill.items.spot_usd == pytest.approx((5000 + 4000) * node)
+    everyone_s = 5000 + 10.5 + 5000 + 3000 + 4000
+    assert bill.items.disk_usd == pytest.approx(everyone_s * 0.0001)
+    assert bill.items.address_usd == pytest.approx(everyone_s * 0.00001)
+    assert bill.items.data_usd == pytest.approx(5 * 0.5)
+    assert bill.items.rounding_usd == pytest.approx(49.5 * 0.001)
+    assert sum(bill.items.table().values()) == pytest.approx(bill.cost_usd, rel=1e-12)
+    assert sum(stage.cost_usd for stage in bill.stages) == pytest.approx(bill.cost_usd, rel=1e-12)
+    assert cost_usd(told, FURNISHED) == bill.cost_usd
+
+
+def test_on_demand_nothing_is_free_because_it_was_lost():
+    told = state(bought(0, "n0"), runs(0), reclaimed(100, "n0"))
+    assert ledger(told, FURNISHED).items.on_demand_usd == pytest.approx(100 * 0.00089)
+
+
+def test_no_stage_keeps_the_cost_of_a_node_that_turned_out_to_be_free():
+    told = state(
+        bought(0, "n0", "spot"),
+        runs(0),
+        (1000, events.StageEnded, {"chain": 0, "stage": 0, "survivors": (), "stopped": ()}),
+        (1000, events.StageStarted, {"stage": 1}),
+        reclaimed(1500, "n0"),
+    )
+    before, after = ledger(told, FURNISHED).stages
+    assert before.cost_usd == pytest.approx(1000 * 0.00011 + 0.5)
+    assert after.cost_usd == pytest.approx(500 * 0.00011)
+
+
+def test_a_node_costs_what_its_zone_costs():
+    running = (0, events.NodeRunning, {"node": "n0", "since_s": 0, "zone": "z", "usd_per_hour": 7.2})
+    told = state(bought(0, "n0", "spot"), running, released(100))
+    assert ledger(told, FURNISHED).items.spot_usd == pytest.approx(100 * (0.002 - 0.00011))
+
+
+def test_by_function_the_items_are_of_what_trained():
+    created = (0.0, events.TrialCreated, {"trial": 0, "chain": 0, "config": {}})
+    start = {"trial": 0, "chain": 0, "stage": 0, "nodes": ("n0",), "slots": 2, "from_iteration": 0}
+    told = state(bought(0, "n0"), runs(0), created, (0.0, events.TrialStarted, start))
+    bill = ledger(told, replace(FURNISHED, billing=Billing(mode=BillingMode.PER_FUNCTION)), 100.0)
+    assert bill.items.on_demand_usd == pytest.approx(100 * 0.00089)
+    assert sum(bill.items.table().values()) == pytest.approx(bill.cost_usd) == pytest.approx(100 * 0.001 + 0.5)

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from datetime import date
+
 import numpy as np
 import pytest
 
-from rb_core.hardware import Cloud, InstanceType, Latency
-from rb_core.ledger import Ledger, StageCost
+from rb_core.hardware import Cloud, InstanceType, Latency, PriceDate
+from rb_core.ledger import Items, Ledger, StageCost
 from rb_core.plan import AllocationPlan, Objective, Problem, StageAllocation
 from rb_core.profile import ScalingProfile
 from rb_core.report import (
     Table,
+    aged,
+    bill_table,
     comparison_table,
     duration,
     missed,
@@ -161,3 +165,22 @@ def test_what_was_missed_is_said_with_how_much():
     assert missed(problem(deadline_s=100), 100, 1e9) == ""
     assert missed(problem(deadline_s=100), 125, 0) == "the deadline of 1 min 40 s was missed by 25.0 s (25%)"
     assert missed(problem(budget_usd=2), 0, 3) == "the budget of 2.000 usd was exceeded by 1.000 usd (50%)"
+
+
+def test_a_bill_shows_what_cost_something_and_where_its_prices_came_from():
+    bill = Ledger(cost_usd=4.0, stages=(), items=Items(spot_usd=3.0, disk_usd=0.75, rounding_usd=0.25))
+    lines = bill_table(bill, PriceDate(book="aws", dated="2026-12-02")).text().splitlines()
+    assert lines[0] == "Bill (prices of 2026-12-02, price book aws)"
+    assert [line.split()[-3:] for line in lines[2:5]] == [
+        ["3.000", "usd", "75.0%"], ["0.7500", "usd", "18.8%"], ["0.2500", "usd", "6.2%"]
+    ]  # fmt: skip
+    assert [line.split("  ")[0] for line in lines[2:]] == ["nodes on spot", "disks", "rounding and minimum", "all"]
+    assert bill_table(bill, None).title == "Bill"
+
+
+def test_prices_are_old_after_180_days():
+    prices = PriceDate(book="ec2", dated="2026-01-01")
+    assert aged(prices, date(2026, 6, 30)) == ""
+    warning = aged(prices, date(2026, 7, 1))
+    assert "'ec2' are of 2026-01-01, 181 days ago" in warning
+    assert 'catalog = "aws"' in warning

@@ -157,7 +157,7 @@ def test_no_feasible_plan_ends_with_3_and_names_limit_and_nearest(write):
         (["plan", "{problem}", "--fast"], "No such option"),
         (["simulate", "{problem}"], "Missing option '--plan'"),
         (["simulate", "{problem}", "--plan", "{problem}"], "experiment: is not a known key"),
-        (["catalog", "gcp"], "catalog: must be the name of a catalogue (ec2), got 'gcp'"),
+        (["catalog", "gcp"], "catalog: must be the name of a catalogue (aws, ec2), got 'gcp'"),
         (["catalog", "--region", "moon"], "--region: must be one of us-east-1, us-west-2, got 'moon'"),
         (["report", "nothing"], "RUN: must be the id of a run in"),
         (["profile", "x.py:f"], "train.target: file"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rb_core.errors import InvalidInput, RubberBandError
-from rb_core.hardware import BillingMode, Latency, Market
+from rb_core.hardware import BillingMode, Latency, Market, MarketPolicy, PriceDate
 from rb_core.plan import Policies, Problem
+from rb_plugins.config.cloud import read_cloud
 from rb_plugins.config.problem import fingerprint, load_problem, problem_table, read_problem
 from rb_plugins.ec2_prices import price_book
 from rb_plugins.forecast import forecast
@@ -59,7 +61,7 @@ deadline_s = "1h30m"
 """
 
 
-def books(name: str):
+def books(name: str, /, *, region: str, instance_types: object):
     if name != "ec2":
         raise InvalidInput("catalog", f"must be ec2, got {name!r}")
     return price_book()
@@ -174,6 +176,99 @@ def test_a_catalogue_gives_prices_slots_latencies_and_the_billing_rule():
     assert cloud.max_nodes == 8
 
 
+def catalogue(**cloud):
+    reference = {"catalog": "ec2", "region": "us-west-2", "instance_types": ["g5.xlarge"], **cloud}
+    return read({**MINIMAL, "cloud": reference}).cloud
+
+
+def test_a_cloud_keeps_where_its_prices_came_from_and_a_plan_does_not_depend_on_their_date():
+    cloud = catalogue()
+    assert cloud.prices == PriceDate(book="ec2", dated="2026-07-20")
+    problem = replace(read(FULL), cloud=cloud)
+    later = replace(problem, cloud=replace(cloud, prices=PriceDate(book="aws", dated="2026-12-02")))
+    assert problem_table(problem)["cloud"]["prices"] == {"book": "ec2", "dated": "2026-07-20"}
+    assert read(problem_table(problem)) == problem
+    assert fingerprint(later) == fingerprint(problem)
+
+
+def test_a_node_costs_its_machine_its_disk_and_its_address_where_settings_say_what_it_has():
+    (bare,) = catalogue().instance_types
+    assert (bare.usd_per_hour, bare.disk_usd_per_hour, bare.address_usd_per_hour) == (1.006, 0.0, 0.0)
+    (private,) = catalogue(settings={"volume_gib": 450, "public_ip": False}).instance_types
+    assert private.disk_usd_per_hour == pytest.approx(450 * 0.08 / 720) == pytest.approx(0.05)
+    assert private.usd_per_hour == pytest.approx(1.056)
+    (usual,) = catalogue(settings={"owner": "me"}).instance_types
+    assert usual.disk_usd_per_hour == pytest.approx(100 * 0.08 / 720)
+    assert usual.address_usd_per_hour == 0.005
+    assert usual.usd_per_hour == pytest.approx(1.006 + 100 * 0.08 / 720 + 0.005)
+    (elsewhere,) = catalogue(settings={"volume_gib": 450}, provider="mine").instance_types
+    assert elsewhere.usd_per_hour == 1.006
+
+
+def test_what_is_rented_is_priced_whole_whether_or_not_settings_say_so():
+    reference = {"catalog": "ec2", "region": "us-west-2", "instance_types": ["g5.xlarge"]}
+    cloud = read_cloud(reference, folder=Path(), price_books=books, rented=True)
+    assert cloud.instance_types[0].usd_per_hour == pytest.approx(1.006 + 100 * 0.08 / 720 + 0.005)
+
+
+@pytest.mark.parametrize(
+    ("given", "market", "rate", "on_demand"),
+    [
+        ({}, Market.ON_DEMAND, 0.0, None),
+        ({"market": "spot"}, Market.SPOT, 0.1, None),
+        ({"market": "spot", "interruptions_per_hour": 0.6}, Market.SPOT, 0.6, None),
+        ({"market": "spot_then_on_demand"}, Market.SPOT, 0.1, 1.006),
+        ({"market": "spot", "instance_types": [{"name": "g5.xlarge", "interruptions_per_hour": 1.3}]},
+         Market.SPOT, 1.3, None),
+    ],
+)  # fmt: skip
+def test_a_policy_says_where_a_type_is_bought_first(given, market, rate, on_demand):
+    cloud = catalogue(**given)
+    (found,) = cloud.instance_types
+    assert (found.market, found.interruptions_per_hour, found.on_demand_usd_per_hour) == (market, rate, on_demand)
+    assert found.usd_per_hour == (1.006 if market is Market.ON_DEMAND else 0.5134)
+    assert cloud.market == given.get("market", "on_demand")
+    problem = replace(read(MINIMAL), cloud=cloud)
+    assert read(problem_table(problem)) == problem
+
+
+def test_on_demand_after_spot_costs_its_disk_and_address_too():
+    (found,) = catalogue(market="spot_then_on_demand", settings={"volume_gib": 450}).instance_types
+    assert found.on_demand_usd_per_hour == pytest.approx(1.006 + 0.05 + 0.005)
+    assert found.on_demand().disk_usd_per_hour == found.disk_usd_per_hour == pytest.approx(0.05)
+
+
+def priced(policy, **type_):
+    cloud = {"instance_types": [{"name": "a", "slots": 1, "usd_per_hour": 0.3, **type_}], "market": policy}
+    return read({**MINIMAL, "cloud": {name: value for name, value in cloud.items() if value is not None}})
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        priced("spot"),
+        priced("spot", interruptions_per_hour=0.0),
+        priced("spot_then_on_demand", on_demand_usd_per_hour=1.0, disk_usd_per_hour=0.1),
+        priced("spot_then_on_demand", market="on_demand"),
+        priced(None, market="spot"),
+        priced("on_demand", market="spot"),
+    ],
+)
+def test_types_that_the_file_prices_are_bought_by_the_same_keys_and_read_back(problem):
+    assert read(problem_table(problem)) == problem
+
+
+def test_types_that_the_file_prices_follow_the_policy_unless_they_say_otherwise():
+    assert priced("spot").cloud.instance_types[0].market is Market.SPOT
+    assert priced("spot").cloud.instance_types[0].interruptions_per_hour == 0.1
+    assert priced("spot", interruptions_per_hour=0.0).cloud.instance_types[0].interruptions_per_hour == 0.0
+    assert priced(None, market="spot").cloud.market is MarketPolicy.SPOT
+    assert priced(None).cloud.market is MarketPolicy.ON_DEMAND
+    message = r"^cloud\.instance_types\[0\]\.on_demand_usd_per_hour: is required where market is 'spot_then_on_demand'"
+    with pytest.raises(InvalidInput, match=message):
+        priced("spot_then_on_demand")
+
+
 def test_cpus_per_slot_divides_cpu_types_and_leaves_gpus_alone():
     cloud = {"catalog": "ec2", "region": "us-east-1", "instance_types": ["c5.4xlarge", "g5.12xlarge"],
              "cpus_per_slot": 4, "provider": "local"}  # fmt: skip
@@ -188,7 +283,14 @@ def test_cpus_per_slot_divides_cpu_types_and_leaves_gpus_alone():
         ({"catalog": "gcp"}, r"^cloud\.catalog: must be ec2, got 'gcp'"),
         ({"instance_types": ["p3.8xlarge", "p9"]}, r"^cloud\.instance_types\[1\]: 'p9' is not in the ec2 price book"),
         ({"region": "eu-west-1"}, r"^cloud\.instance_types\[0\]: .*no on_demand price in 'eu-west-1'"),
-        ({"market": "auction"}, r"^cloud\.market: must be one of 'on_demand' or 'spot', got 'auction'"),
+        (
+            {"market": "auction"},
+            r"^cloud\.market: must be one of 'on_demand', 'spot' or 'spot_then_on_demand', got",
+        ),
+        ({"market": "spot", "instance_types": ["p3.2xlarge"]}, r"^cloud\.instance_types\[0\]: .*no spot price in"),
+        ({"settings": {"volume_gib": -1}}, r"^cloud\.settings\.volume_gib: must be a finite number of at least 0"),
+        ({"settings": {"zones": "us-west-2a"}}, r"^cloud\.settings\.zones: must be a list of names of zones"),
+        ({"interruptions_per_hour": -1}, r"^cloud\.interruptions_per_hour: must be a finite number of at least 0"),
         ({"instance_types": [{"name": "p3.8xlarge", "slots": 9}]}, r"^cloud\.instance_types\[0\]\.slots: is not a"),
         ({"instance_types": ["c5.large"], "cpus_per_slot": 4}, r"^cloud\.instance_types\[0\]: must be a positive int"),
     ],

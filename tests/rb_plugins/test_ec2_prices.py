@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import math
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
 
+from rb_core.clock import ManualClock
 from rb_core.errors import InvalidInput
 from rb_core.hardware import Market
 from rb_plugins.ec2_prices import price_book
+from rb_plugins.manager import make_manager
+from rb_plugins.session import Session
 
 
 def test_the_snapshot_is_dated_and_names_its_source():
@@ -54,3 +57,10 @@ def test_init_latency_is_the_lognormal_that_it_claims_to_be():
     median = init.mean / math.sqrt(1 + (init.std / init.mean) ** 2)
     assert median == pytest.approx(150, rel=0.01)
     assert median * math.exp(1.6449 * math.sqrt(variance)) == pytest.approx(300, rel=0.01)
+
+
+@pytest.mark.parametrize(("today", "warned"), [(datetime(2027, 1, 16), False), (datetime(2027, 1, 17), True)])
+def test_a_book_older_than_180_days_is_warned_of(today, warned, caplog):
+    session = Session(manager=make_manager(autoload=False), clock=ManualClock(epoch=today.replace(tzinfo=UTC)))
+    assert session.price_book("ec2") == price_book()
+    assert ("'ec2' are of 2026-07-20, 181 days ago" in caplog.text) is warned

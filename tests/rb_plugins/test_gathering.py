@@ -7,16 +7,15 @@ from types import SimpleNamespace
 import pytest
 from scipy.stats import uniform
 
-from rb_core.errors import InvalidInput, LaunchFailure, LeakedNodes, RunInterrupted
+from rb_core.errors import InvalidInput, RunInterrupted
 from rb_core.events import StageEnded
 from rb_core.hardware import Billing, Cloud, InstanceType, Latency
 from rb_core.launchers.process import ProcessLauncher
 from rb_core.plan import Objective
-from rb_core.ports import Gatherer, Launcher, NodeNews
+from rb_core.ports import Gatherer, Launcher
 from rb_core.profile import ScalingProfile
 from rb_core.spec import ExperimentSpec
-from rb_plugins import Session, hookimpl, make_manager, profiling
-from rb_plugins.profiling import ProfileRequest
+from rb_plugins import Session, hookimpl, make_manager
 from rb_plugins.tuning import Measuring
 
 CLOUD = Cloud(
@@ -112,12 +111,6 @@ def test_a_run_that_goes_on_gathers_its_nodes(session):
     assert log == ["made", "closed"]
 
 
-def test_nodes_that_never_go_after_profiling_are_an_error(session, monkeypatch):
-    monkeypatch.setattr(profiling, "PARTING_S", 0.3)
-    with pytest.raises(LeakedNodes, match="1 node"):
-        tune(session([], slow=10_000), profile=Measuring(slots=(1,), budget_s=2.0))
-
-
 def test_a_cloud_that_its_provider_cannot_serve_is_refused_and_nothing_stays_open(session):
     log = []
     big = Cloud(instance_types=(InstanceType(name="core", slots=4096, usd_per_hour=1.0),), max_nodes=1)
@@ -126,21 +119,3 @@ def test_a_cloud_that_its_provider_cannot_serve_is_refused_and_nothing_stays_ope
     with pytest.raises(InvalidInput, match=r"cloud\.instance_types\[0\]\.slots"):
         made.provider(big, made.clock.inbox(), launcher)
     assert log == ["made before", "closed"]
-
-
-class Deaf(Gathering):
-    """Its nodes never join."""
-
-    def gather(self, make, inbox):
-        unready = SimpleNamespace(put=lambda notice: inbox.put(notice) if notice.kind != NodeNews.READY else None)
-        return super().gather(lambda _: make(unready), inbox)
-
-
-def test_nodes_to_profile_on_that_never_join_are_an_error_in_time(session, monkeypatch):
-    monkeypatch.setattr(profiling, "LEAST_READY_S", 0.3)
-    made = session([])
-    request = ProfileRequest(
-        target=None, launcher="gathering", cloud=CLOUD, configs=({},), measuring=Measuring(slots=(1,))
-    )
-    with pytest.raises(LaunchFailure, match=r"1 node.* were not ready within 0 s; raise the cloud's"):
-        made.measure(request, Deaf(None, []))

@@ -61,7 +61,7 @@ def test_the_documentation_speaks_of_no_other_hook():
 
 def test_hook_register_providers():
     ours = manager(plugin(rubberband_register_providers=lambda: {"moon": lambda **_: "a provider"}))
-    assert set(ours.providers()) == {"local", "moon"}
+    assert set(ours.providers()) == {"local", "ec2", "moon"}
     assert ours.providers().choose("moon", key="cloud.provider")(cloud=None, clock=None, inbox=None) == "a provider"
     assert ours.providers().plugin("local") == "builtins"
 
@@ -80,6 +80,14 @@ def test_hook_register_depots():
         depot_at("s3://x", manager().depots())
 
 
+def test_hook_register_estates():
+    ours = manager(plugin(rubberband_register_estates=lambda: {"moon": lambda: "an estate"}))
+    assert set(ours.estates()) == {"ec2", "moon"}
+    assert ours.estates().choose("moon", key="--provider")() == "an estate"
+    with pytest.raises(InvalidInput, match=r"^--provider: must be the name of a provider with an estate \(ec2, moon\)"):
+        ours.estates().choose("local", key="--provider")
+
+
 def test_hook_register_planners():
     class Mine:
         name = "mine"
@@ -93,7 +101,7 @@ def test_hook_register_planners():
 
 def test_hook_register_price_books():
     book = PriceBook(name="mine", dated="2026-01-01", source="me", offerings=())
-    ours = manager(plugin(rubberband_register_price_books=lambda: {"mine": lambda: book}))
+    ours = manager(plugin(rubberband_register_price_books=lambda: {"mine": lambda **_: book}))
     assert ours.price_books()["mine"]() is book
     assert ours.price_books()["ec2"]().name == "ec2"
 

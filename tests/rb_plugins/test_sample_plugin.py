@@ -80,5 +80,5 @@ def test_its_observer_is_told_of_the_stages_of_a_run(rb_tune, experiment, tmp_pa
 def test_it_can_be_blocked(rb_tune):
     done = rb_tune("catalog", "cluster", RB_BLOCK_PLUGINS="sample")
     assert done.returncode == 2
-    assert "must be the name of a catalogue (ec2)" in done.stderr
+    assert "must be the name of a catalogue (aws, ec2)" in done.stderr
     assert "blocked by RB_BLOCK_PLUGINS" in rb_tune("plugins", RB_BLOCK_PLUGINS="sample").stdout

@@ -40,6 +40,14 @@ HEALTH = {
 }
 """How a cluster of one's own finds out that a node is dead: within three seconds, where Ray's own settings take 15."""
 
+FAR_HEALTH = {
+    "health_check_initial_delay_ms": 5000,
+    "health_check_period_ms": 3000,
+    "health_check_timeout_ms": 5000,
+    "health_check_failure_threshold": 4,
+}
+"""The same where nodes are other machines: a network that stutters for some seconds costs none of them."""
+
 _LOOK_S = 0.05
 
 
@@ -50,8 +58,8 @@ class RayCluster:
     disconnects (one that was joined). It can be entered again. In a process that is connected to a cluster already,
     that one is used, and left as it is.
 
-    A cluster of its own has a head of no CPUs, so nothing lands there, talks on loopback addresses alone, demands a
-    token, and ends with this process whatever becomes of it.
+    A cluster of its own has a head of no CPUs, so nothing lands there, talks on loopback addresses alone unless its
+    nodes are other machines, demands a token, and ends with this process whatever becomes of it.
 
     Args:
         address: ``host:port`` of a cluster to join; by default the environment's RAY_ADDRESS, and where that is not set
@@ -72,6 +80,7 @@ class RayCluster:
         self._ips: Iterator[str] = iter(())
         self._ended = ""
         self._mourners: list[Callable[[str], None]] = []
+        self._reach: Callable[[], str] = str
 
     def __enter__(self) -> Self:
         """Hold it; the first one connects.
@@ -97,6 +106,24 @@ class RayCluster:
             self._holders -= 1
             if self._holders == 0:
                 self._close()
+
+    def serve(self, reach: Callable[[], str]) -> None:
+        """Have a cluster of one's own where nodes reach it that are other machines. Contacts nothing by itself.
+
+        Args:
+            reach: tells the address of this machine at which they do; empty where nodes are parts of it.
+
+        Raises:
+            InvalidInput: it has been started elsewhere.
+        """
+        with self._lock:
+            self._reach = reach
+            if self._head is not None and self._host != (reach() or LOOPBACK):
+                raise InvalidInput(
+                    "cloud.provider",
+                    f"has nodes that reach this machine at {reach() or LOOPBACK}, and its Ray cluster was started at "
+                    f"{self._host}; have the launcher gather before it is entered, or join a cluster (RAY_ADDRESS)",
+                )
 
     @property
     def joins(self) -> str:
@@ -196,9 +223,12 @@ class RayCluster:
     def _start(self) -> None:
         own = token_env(os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32))
         self._set(own)
-        shape = ["--head", "--node-ip-address", LOOPBACK, "--port", "0", "--num-cpus", "0", "--num-gpus", "0"]
+        host, health = self._reach() or LOOPBACK, HEALTH
+        if not host.startswith("127."):
+            health = FAR_HEALTH
+        shape = ["--head", "--node-ip-address", host, "--port", "0", "--num-cpus", "0", "--num-gpus", "0"]
         less = ["--include-dashboard=false", "--disable-usage-stats", "--no-monitor"]
-        sizes = ["--object-store-memory", str(OBJECT_STORE_BYTES), "--system-config", json.dumps(HEALTH)]
+        sizes = ["--object-store-memory", str(OBJECT_STORE_BYTES), "--system-config", json.dumps(health)]
         command = [sys.executable, "-m", "rb_ray.nodes.starting", *shape, *less, *sizes]
         over = threading.Event()
 
@@ -216,7 +246,7 @@ class RayCluster:
         if not self._address:
             said = self._ended or head.said()
             raise LaunchFailure(f"no Ray cluster could be started on this machine; it said:\n{said}")
-        self._connect(self._address, LOOPBACK)
+        self._connect(self._address, host)
 
     def _join(self, address: str) -> None:
         if "://" in address:

@@ -22,6 +22,7 @@ from rb_core.ports import (
     Record,
     Recording,
     Slot,
+    Zoned,
 )
 from rb_ray import _compat
 from rb_ray.nodes.between import Between
@@ -122,6 +123,11 @@ class RayNodes:
         """Have the machines' provider write down what it does, where it wants to."""
         if isinstance(self._machines, Recording):
             self._machines.record(record)
+
+    def together(self, wanted: bool) -> None:
+        """Have the machines stand in one zone, or not, where their provider has zones."""
+        if isinstance(self._machines, Zoned):
+            self._machines.together(wanted)
 
     def launch(self, names: Sequence[str], instance_type: InstanceType, *, run: str) -> None:
         """Request one node for each name. Idempotent by name.

@@ -5,13 +5,17 @@ import dataclasses
 import pytest
 
 from rb_core.errors import InvalidInput
-from rb_core.sim.faults import Faults, Slowness
+from rb_core.sim.faults import Faults, Slowness, Spot
 
 
 def test_nothing_goes_wrong_by_default():
     for field in dataclasses.fields(Faults):
         value = getattr(Faults(), field.name)
-        assert value == (Slowness() if isinstance(value, Slowness) else 1.0 if field.name.startswith("true_") else 0.0)
+        if dataclasses.is_dataclass(value):
+            assert value == type(value)()
+        else:
+            assert value == (1.0 if field.name.startswith("true_") else 0.0)
+    assert (Spot().unannounced, Spot().droughts_per_hour) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -34,3 +38,11 @@ def test_what_cannot_be_is_refused(key, value):
 def test_slowness_is_checked_too(key, value):
     with pytest.raises(InvalidInput, match=key):
         Slowness(**{key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("unannounced", 1.5), ("notice_s", -1.0), ("droughts_per_hour", -1.0), ("drought_s", -1.0)]
+)
+def test_what_becomes_of_spot_is_checked_too(key, value):
+    with pytest.raises(InvalidInput, match=key):
+        Spot(**{key: value})

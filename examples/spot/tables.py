@@ -1,0 +1,44 @@
+"""The table in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rows import Row
+
+COLUMNS = (
+    "experiment", "policy", "interruptions an hour", "without notice", "runs", "cost", "times cheaper", "late",
+    "mean end / deadline", "p99", "nodes hit", "bought on demand", "in so many runs", "changes of plan",
+)  # fmt: skip
+
+
+def write_table(table: Sequence[Row], path: Path, note: str) -> None:
+    """Everything of the rows that is worth reading."""
+    lines = [
+        "# Spot against the best static cluster on demand",
+        "",
+        "Costs in usd with their standard errors; how many times cheaper that is than the best static cluster on demand "
+        "(first row of each experiment: its cost); the share of runs that end after the deadline, with its standard "
+        "error.",
+        "",
+        note,
+        "",
+        "| " + " | ".join(COLUMNS) + " |",
+        "| " + " | ".join(["---"] * len(COLUMNS)) + " |",
+    ]
+    seen = set()
+    for row in table:
+        if row.experiment not in seen:
+            seen.add(row.experiment)
+            static = [row.experiment, "static, on demand", "0", "", "", f"{row.static_usd:.2f}", "1.00"]
+            lines.append("| " + " | ".join(static + [""] * (len(COLUMNS) - len(static))) + " |")
+        cells = (
+            row.experiment, row.policy.replace("_", " "), f"{row.rate:g}", f"{row.unannounced:.0%}", str(row.seeds),
+            f"{row.cost_usd:.2f} +- {row.cost_error_usd:.2f}", f"{row.cheaper:.2f}",
+            f"{row.missed:.1%} +- {row.missed_error:.1%}", f"{row.jct_s / row.deadline_s:.3f}",
+            f"{row.jct_p99_s / row.deadline_s:.3f}", f"{row.interrupted:.1f} of {row.nodes:.1f}",
+            f"{row.on_demand:.2f}", f"{row.changed_over:.0%}", f"{row.changes:.1f}",
+        )  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,35 @@
+"""The tags by which everything that a run rents is known to be the run's."""
+
+from __future__ import annotations
+
+RUN = "rubberband:run"
+"""Id of the run: the tag that ownership is read from."""
+
+ATTEMPT = "rubberband:attempt"
+"""Token of the renting call, which is also its client token."""
+
+NODES = "rubberband:nodes"
+"""The nodes that the call was for, for people."""
+
+OWNER = "rubberband:owner"
+"""Whose run it is."""
+
+EXPIRES = "rubberband:expires"
+"""When the instance ends itself at the latest: UTC, ISO 8601 with a ``Z``."""
+
+NAME = "Name"
+"""What the console shows."""
+
+SHARED = "rubberband:shared"
+"""What outlives runs, such as the security group: its value says what it is for."""
+
+PREFIX = "rubberband:"
+"""Tags that begin so are ours alone."""
+
+LONGEST_VALUE = 256
+"""Characters of a tag's value, EC2's limit."""
+
+
+def listed(tags: dict[str, str]) -> list[dict[str, str]]:
+    """The form that EC2's calls take."""
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
