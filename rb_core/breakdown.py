@@ -21,9 +21,9 @@ _HEADINGS = {
     "barriers": "barriers",
     "rounding": "rounding",
     "data": "data",
+    "interruptions": "interruptions",
     "variation": "variation",
     "early_release": "early release",
-    "interruptions": "interruptions",
 }
 """Parts by their names, in the order of their columns."""
 

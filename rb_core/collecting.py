@@ -65,7 +65,7 @@ class _Region:
     def take(self, inventory: Inventory, runs: Mapping[str, Known], now: datetime, run: str | None) -> None:
         """What is seen now."""
         self.unseen = inventory.troubles
-        judgements = judge_all(inventory.belongings, runs, now, named=run)
+        judgements = judge_all(inventory, runs, now, named=run)
         for belonging, judgement in zip(inventory.belongings, judgements, strict=True):
             self.found[belonging.ident] = Found(belonging=belonging, judgement=judgement)
         hidden = {trouble.unseen for trouble in inventory.troubles}

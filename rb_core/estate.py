@@ -180,7 +180,7 @@ class Judgement:
 
 
 def judge_all(
-    belongings: Sequence[Belonging], runs: Mapping[str, Known], now: datetime, *, named: str | None = None
+    inventory: Inventory, runs: Mapping[str, Known], now: datetime, *, named: str | None = None
 ) -> tuple[Judgement, ...]:
     """What becomes of everything in one region, in its order.
 
@@ -188,17 +188,23 @@ def judge_all(
     are all that says whose it is), and nothing that runs share while anything of any run stays.
 
     Args:
-        belongings: all of one region.
+        inventory: all of one region.
         runs: the runs that are known here, by their ids.
         now: the wall clock, UTC.
         named: the one run that is to be collected, where a person named it.
     """
+    belongings = inventory.belongings
     own = {belonging.ident: _judge(belonging, runs, now, named) for belonging in belongings if not _shared(belonging)}
     staying = next((belonging for belonging in belongings if _stays(belonging, own)), None)
     living = next((run for run, known in runs.items() if known.life is Life.LIVES), None)
+    if living is not None:
+        kept = f"run {living} lives and may come to use it"
+    elif staying is not None:
+        kept = f"{staying.ident} stays, whose run may come to use it"
+    else:
+        kept = f"{inventory.troubles[0].subject} could not be listed, and one may use it" if inventory.troubles else ""
     return tuple(
-        _judge_shared(belonging, staying, living) if _shared(belonging) else own[belonging.ident]
-        for belonging in belongings
+        _judge_shared(belonging, kept) if _shared(belonging) else own[belonging.ident] for belonging in belongings
     )
 
 
@@ -210,13 +216,9 @@ def _stays(belonging: Belonging, judged: Mapping[str, Judgement]) -> bool:
     return belonging.ident in judged and not judged[belonging.ident].ends
 
 
-def _judge_shared(group: Belonging, staying: Belonging | None, living: str | None) -> Judgement:
-    if group.used:
-        return Judgement(ends=False, reason="is in use")
-    if living is not None:
-        return Judgement(ends=False, reason=f"run {living} lives and may come to use it")
-    if staying is not None:
-        return Judgement(ends=False, reason=f"{staying.ident} stays, whose run may come to use it")
+def _judge_shared(group: Belonging, kept: str) -> Judgement:
+    if group.used or kept:
+        return Judgement(ends=False, reason="is in use" if group.used else kept)
     return Judgement(ends=True, reason="nothing uses it")
 
 

@@ -1,12 +1,13 @@
 """Where every second and every dollar of a plan goes.
 
-The plan is followed once with mean durations, without any spread but the loss of nodes, and what that run takes and costs is split; what the
-expectation lies above it is a part of its own, `variation`, and what early release changes of that another,
-`early_release`. So the parts add up to the expected time and cost.
+The plan is followed once with mean durations, without any spread but the mean loss of nodes, and what that run takes
+and costs is split; what the expectation lies above it is a part of its own, `variation`, and what early release changes
+of that another, `early_release`. So the parts add up to the expected time and cost.
 
 *Time* is split along the place that ends a stage: the trial that ends last waited for its place to become usable
 (`node_starts`), then the place went through one trial after another without a pause (list scheduling), each of them
-starting and saving (`trial_starts`) and iterating (`training`); the barrier itself is `barriers`. Where several places
+starting and saving (`trial_starts`), iterating (`training`), and doing again and waiting for what is lost with nodes
+that are taken away (`interruptions`, see `interruption`); the barrier itself is `barriers`. Where several places
 end last it is the one that was usable first. Of chains side by side those stages count that belong to the chain that
 ends last.
 
@@ -43,9 +44,9 @@ class Parts:
     barriers: float = 0.0
     rounding: float = 0.0
     data: float = 0.0
+    interruptions: float = 0.0
     variation: float = 0.0
     early_release: float = 0.0
-    interruptions: float = 0.0
 
     @property
     def total(self) -> float:

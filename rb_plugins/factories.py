@@ -56,7 +56,6 @@ PlannerFactory = Callable[[], Planner]
 """Makes a planner."""
 
 
-
 class PriceBookFactory(Protocol):
     """Reads a price book."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from rb_core.errors import NoFeasiblePlan
 from rb_core.events import SCHEMA
 from rb_core.expectation import expected
+from rb_core.markets import falls_back, on_demand
 from rb_core.plan import AllocationPlan, Problem
 from rb_core.planners.candidate import Candidate
 from rb_core.planners.objective import lower_bound_usd, resolve
@@ -132,6 +133,9 @@ def forecast(
         elif name in planners:
             baselines[name] = _baseline(resolved, planners[name], seed)
     estimate = simulate(resolved, plan, samples=samples, rng=np.random.default_rng(seed))
+    backed = None
+    if falls_back(resolved):
+        backed = simulate(on_demand(resolved), plan, samples=samples, rng=np.random.default_rng(seed))
     return Forecast(
         problem=resolved,
         fingerprint=fingerprint(problem),
@@ -141,7 +145,7 @@ def forecast(
         estimate=estimate,
         baselines=baselines,
         lower_bound_usd=lower_bound_usd(resolved),
-        promise=promise(resolved, estimate),
+        promise=promise(resolved, estimate, backed),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -378,12 +379,14 @@ class Session:
         else:
             speeds = tuning.speeds
         cloud = self._told(with_speeds(tuning.cloud, tuning.by_hand, speeds))
+        keeps_nothing = isinstance(profile, MeasuredProfile) and profile.profile.checkpoint_gib == 0
         return Problem(
             experiment=tuning.experiment,
             profile=profile.profile if isinstance(profile, MeasuredProfile) else profile,
             cloud=cloud,
             objective=tuning.objective,
             policies=tuning.policies,
+            checkpoint_every_s=math.inf if keeps_nothing else tuning.checkpoint_every_s,
         )
 
     def seen(self, cloud: Cloud, given: Given) -> Cloud:

@@ -35,7 +35,9 @@ def _outcomes(case: Case, seeds: int, unannounced: float, processes: int) -> Seq
         return pool.map(run, range(seeds), chunksize=10)
 
 
-def _rows(names: Sequence[str], rates: Sequence[float], seeds: int, unannounced: float, processes: int) -> Iterator[Row]:
+def _rows(
+    names: Sequence[str], rates: Sequence[float], seeds: int, unannounced: float, processes: int
+) -> Iterator[Row]:
     for name in names:
         case = case_of(name, MarketPolicy.ON_DEMAND, 0.0)
         # Nothing varies on demand.

@@ -73,9 +73,7 @@ def on_demand(experiment: str) -> Problem:
             sync_s=5.0,
             spread_penalty=0.15,
         ),
-        cloud=Cloud(
-            instance_types=(P3,), max_nodes=32, launch_s=Latency(mean=22.6), init_s=Latency(mean=164.0)
-        ),
+        cloud=Cloud(instance_types=(P3,), max_nodes=32, launch_s=Latency(mean=22.6), init_s=Latency(mean=164.0)),
         checkpoint_every_s=CHECKPOINT_EVERY_S,
     )
 

@@ -18,9 +18,9 @@ def write_table(table: Sequence[Row], path: Path, note: str) -> None:
     lines = [
         "# Spot against the best static cluster on demand",
         "",
-        "Costs in usd with their standard errors; how many times cheaper that is than the best static cluster on demand "
-        "(first row of each experiment: its cost); the share of runs that end after the deadline, with its standard "
-        "error.",
+        "Costs in usd with their standard errors; how many times cheaper that is than the best static cluster on "
+        "demand (first row of each experiment: its cost); the share of runs that end after the deadline, with its "
+        "standard error.",
         "",
         note,
         "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -12,8 +13,9 @@ from typing import Any
 from rb_core.errors import InvalidInput
 from rb_core.events import SCHEMA
 from rb_core.hardware import Cloud
-from rb_core.plan import Policies, Problem
+from rb_core.plan import CHECKPOINT_EVERY_S, Policies, Problem
 from rb_plugins.config.cloud import PriceBooks, cloud_table, read_cloud
+from rb_plugins.config.durations import Seconds
 from rb_plugins.config.experiment import ExperimentTable, experiment_table
 from rb_plugins.config.given import Given, Speeds, read_given
 from rb_plugins.config.objective import ObjectiveTable, objective_table
@@ -32,6 +34,7 @@ class ProblemTable:
     cloud: Any
     objective: ObjectiveTable | None = None
     policies: Policies = field(default_factory=Policies)
+    checkpoint_every_s: Seconds = CHECKPOINT_EVERY_S
 
 
 Inform = Callable[[Cloud, Given, Speeds], Cloud]
@@ -77,12 +80,14 @@ def read_problem(
     shape = shaped(ProblemTable, table, free=("profile", "cloud"))
     profile = read_profile_table(shape.profile, folder=folder)
     cloud = read_cloud(shape.cloud, folder=folder, price_books=price_books)
+    keeps_nothing = bool(profile.measurements) and profile.checkpoint_gib == 0
     return Problem(
         experiment=shape.experiment.spec(),
         profile=profile.value(),
         cloud=inform(cloud, read_given(shape.cloud, folder=folder), profile.known_speeds()),
         objective=None if shape.objective is None else shape.objective.value(),
         policies=shape.policies,
+        checkpoint_every_s=math.inf if keeps_nothing else shape.checkpoint_every_s,
     )
 
 
@@ -99,6 +104,8 @@ def problem_table(problem: Problem) -> dict[str, Any]:
             "early_promotion": problem.policies.early_promotion,
         },
     }
+    if problem.cloud.interruptible:
+        table["checkpoint_every_s"] = float(problem.checkpoint_every_s)
     if problem.objective is not None:
         table["objective"] = objective_table(problem.objective)
     return table

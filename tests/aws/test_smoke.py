@@ -43,8 +43,14 @@ def budget(environment: Mapping[str, str]) -> float:
 
 @pytest.mark.parametrize(
     "environment",
-    [{}, {"RB_AWS": "1"}, {"RB_AWS_MAX_USD": "1"}, {"RB_AWS": "1", "RB_AWS_MAX_USD": "0.001"}, {"RB_AWS": "1", "RB_AWS_MAX_USD": "nan"}],
-)  # fmt: skip
+    [
+        {},
+        {"RB_AWS": "1"},
+        {"RB_AWS_MAX_USD": "1"},
+        {"RB_AWS": "1", "RB_AWS_MAX_USD": "0.001"},
+        {"RB_AWS": "1", "RB_AWS_MAX_USD": "nan"},
+    ],
+)
 def test_nothing_is_rented_without_leave_and_budget(environment):
     with pytest.raises(ValueError, match="set RB_AWS"):
         budget(environment)

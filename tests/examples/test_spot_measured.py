@@ -75,4 +75,5 @@ def test_usage_errors_write_nothing():
     done = subprocess.run(
         [sys.executable, str(SPOT), "--seeds", "1"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2 and "a part of the measurement must not replace the whole" in done.stderr
+    assert done.returncode == 2
+    assert "a part of the measurement must not replace the whole" in done.stderr

@@ -58,7 +58,13 @@ for place in {places}; do
 done
 if [ "$(shutdown --whose)" != "$2" ]; then exit 97; fi
 echo covered
-exec /bin/bash "$3"
+if [ -z "$3" ]; then exit 0; fi
+/bin/bash "$3" || true
+# As a machine's first process: goes on after its user data, and collects whatever ends.
+while :; do
+  sleep 1 &
+  wait
+done
 """
 
 
@@ -83,7 +89,7 @@ class Machines:
         self._lock = threading.Lock()
         # A child is told of the death of the thread that made it, and those of a server come and go.
         self._maker = ThreadPoolExecutor(1, "machines")
-        probe = self._begin("probe", "exit 0\n")
+        probe = self._begin("probe", None)
         if probe.wait(timeout=30) != 0 or "covered" not in self.said("probe"):
             raise RuntimeError(
                 f"instances cannot be run as processes here: {self.said('probe')} (root, or user namespaces, are "
@@ -122,11 +128,12 @@ class Machines:
         """All that the instance's processes have printed."""
         return (self._folder / instance / "console").read_text(encoding="utf-8", errors="replace")
 
-    def _begin(self, instance: str, user_data: str) -> subprocess.Popen[bytes]:
+    def _begin(self, instance: str, user_data: str | None) -> subprocess.Popen[bytes]:
         own = self._folder / instance
         home = own / "home"
         home.mkdir(parents=True)
-        (own / "user-data").write_text(user_data, encoding="utf-8")
+        if user_data is not None:
+            (own / "user-data").write_text(user_data, encoding="utf-8")
         halt = own / "halt"
         halt.write_text(
             _HALT.format(python=sys.executable, mark=self._mark, url=f"{self._url}/ctl/shutdown/{instance}"),
@@ -153,7 +160,7 @@ class Machines:
             *("setpriv", "--pdeathsig", "KILL"),
             *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"),
             *([] if os.geteuid() == 0 else ["--map-root-user"]),
-            *("/bin/sh", str(cell), str(halt), self._mark, str(own / "user-data")),
+            *("/bin/sh", str(cell), str(halt), self._mark, "" if user_data is None else str(own / "user-data")),
         ]
         if shutil.which("unshare") is None or shutil.which("setpriv") is None:
             raise RuntimeError(

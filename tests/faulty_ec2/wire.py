@@ -25,7 +25,7 @@ STATUS = {
     "InvalidClientTokenId": 403,
     "SignatureDoesNotMatch": 403,
 }
-"""HTTP statuses of error codes as AWS has them; all others are 400. Capacity is a 500, which SDKs retry of themselves."""
+"""HTTP statuses of error codes as AWS has them; all others are 400. Capacity is a 500, which SDKs retry unasked."""
 
 
 class Refusal(Exception):

@@ -293,6 +293,19 @@ def test_a_request_that_is_lost_before_it_ran_is_made_again_after_a_pause():
     assert rig.journal.state.nodes["n1"].requested_s == 25.0
 
 
+def test_a_node_that_is_lost_before_it_is_usable_is_replaced_after_a_pause_though_it_ran():
+    rig = Rig(launch_s=30.0, init_s=60.0)
+    rig.cluster.resize(A, 1, chain=0, stage=0)
+    rig.clock.call_at(40.0, lambda: rig.provider.lose("n0"))
+    rig.cluster.took(rig.inbox.get())
+    lost = rig.cluster.took(rig.inbox.get())
+    assert (lost.name, lost.running, rig.cluster.failures) == ("n0", True, 1)
+    rig.cluster.refill()
+    rig.settle()
+    assert rig.usable == ["n1"]
+    assert rig.journal.state.nodes["n1"].requested_s == 45.0
+
+
 def test_nodes_of_one_request_that_are_lost_before_they_ran_count_as_one_failure():
     rig = Rig(launch_s=30.0)
     rig.cluster.resize(A, 3, chain=0, stage=0)

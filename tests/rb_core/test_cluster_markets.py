@@ -117,7 +117,8 @@ def test_without_room_beside_them_it_says_so(rig):
     rig.settle(200.0)
     assert not rig.cluster.crowded or not rig.parting
     rig.cluster.buy(Market.ON_DEMAND)
-    assert rig.cluster.crowded and len(rig.asked) == 2
+    assert rig.cluster.crowded
+    assert len(rig.asked) == 2
     rig.cluster.part(["n0"], 20.0)
     assert not rig.cluster.crowded
     rig.cluster.let_go(["n0"])
@@ -136,7 +137,8 @@ def test_a_pause_after_refusals_ends_when_the_market_changes(rig):
     original = rig.provider.launch
     rig.provider.launch = launch
     rig.cluster.resize(SPOT, 3, chain=0, stage=1)
-    assert rig.cluster.failures == 1 and len(rig.cluster.requested) == 0
+    assert rig.cluster.failures == 1
+    assert len(rig.cluster.requested) == 0
     rig.cluster.buy(Market.ON_DEMAND)
     assert rig.cluster.failures == 0
     # Three are wanted, and beside the two that are to be exchanged there is room for two.

@@ -59,7 +59,8 @@ def test_samples_have_the_expected_mean(rate_per_s, work_s):
     for values, wanted in ((lasting_s, lost.trial_s(work_s, 10.0)), (busy_s, lost.busy_s(work_s, 10.0))):
         error = float(values.std()) / math.sqrt(values.size)
         assert float(values.mean()) == pytest.approx(wanted, abs=4 * error)
-    assert (lasting_s >= busy_s).all() and busy_s.min() >= 20 + work_s + 10 - 1e-9
+    assert (lasting_s >= busy_s).all()
+    assert busy_s.min() >= 20 + work_s + 10 - 1e-9
 
 
 @pytest.mark.parametrize("together", [1, 4, 32])
@@ -74,17 +75,17 @@ def test_the_last_of_several_is_late_by_the_most_losses(together):
 def test_trials_of_one_node_are_interrupted_together():
     lost = losing(rate_per_s=2e-3, abreast=2)
     lasting_s, _ = sampled(lost, 300.0, 1.0, trials=5, samples=50)
-    assert (lasting_s[0] == lasting_s[1]).all() and (lasting_s[2] == lasting_s[3]).all()
-    assert (lasting_s[1] != lasting_s[2]).any() and (lasting_s[3] != lasting_s[4]).any()
+    assert (lasting_s[0] == lasting_s[1]).all()
+    assert (lasting_s[2] == lasting_s[3]).all()
+    assert (lasting_s[1] != lasting_s[2]).any()
+    assert (lasting_s[3] != lasting_s[4]).any()
     assert lost.last_s(300.0, 1.0, 4) == losing(rate_per_s=2e-3).last_s(300.0, 1.0, 2)
 
 
 def spot_problem(rate, **changes):
     problem = worked_problem()
     kind = dataclasses.replace(problem.cloud.instance_types[0], market=Market.SPOT, interruptions_per_hour=rate)
-    return dataclasses.replace(
-        problem, cloud=dataclasses.replace(problem.cloud, instance_types=(kind,)), **changes
-    )
+    return dataclasses.replace(problem, cloud=dataclasses.replace(problem.cloud, instance_types=(kind,)), **changes)
 
 
 def test_a_trial_on_several_nodes_is_interrupted_as_often_as_all_of_them():

@@ -105,7 +105,9 @@ def test_what_is_bought_on_demand_is_not_taken_away():
     dear = bought(kind, Market.ON_DEMAND)
     assert (dear.name, dear.usd_per_hour, dear.interruptions_per_hour) == (kind.name, 3.6, 0.0)
     assert on_demand(problem).cloud.instance_types == (dear,)
-    assert falls_back(problem) and not falls_back(on_demand(problem)) and not falls_back(spot_problem(MarketPolicy.SPOT))
+    assert falls_back(problem)
+    assert not falls_back(on_demand(problem))
+    assert not falls_back(spot_problem(MarketPolicy.SPOT))
 
 
 def test_a_fall_back_without_a_price_is_refused():

@@ -364,7 +364,8 @@ def test_a_catalogue_reference_that_is_wrong(cloud, message):
          "policies.prefetch: is not supported, since most plans would save nothing by it; leave it out or set it to "
          "false"),
         ("policies/prefetch", 0, "policies.prefetch: must be true or false, got 0"),
-        ("speed", 3, "speed: is not a known key; known: experiment, profile, cloud, objective, policies"),
+        ("speed", 3,
+         "speed: is not a known key; known: experiment, profile, cloud, objective, policies, checkpoint_every_s"),
         ("objective/deadline_s", 10**13,
          "objective.deadline_s: must be 0 or between 1e-12 and 1e+12 in magnitude, got 10000000000000"),
         ("profile/start_s/mean", 1e-300,
@@ -493,3 +494,20 @@ def test_what_is_accepted_can_be_planned_or_is_said_to_be_infeasible(path, value
     except RubberBandError as error:
         refused = str(error)
     assert refused or json.loads(json.dumps(table, allow_nan=False)) == table
+
+
+def test_how_often_trials_save_counts_where_nodes_are_taken_away():
+    assert read(FULL).checkpoint_every_s == 600.0
+    assert "checkpoint_every_s" not in problem_table(read(changed("checkpoint_every_s", "2m")))
+    spot = changed("cloud/instance_types/0/interruptions_per_hour", 0.5)
+    assert problem_table(read({**spot, "checkpoint_every_s": "2m"}))["checkpoint_every_s"] == 120.0
+
+
+def test_spot_is_refused_to_a_function_that_was_measured_and_keeps_nothing():
+    measured = changed("profile/measurements", [{"slots": 1}])
+    assert read(measured).checkpoint_every_s == 600.0
+    measured["profile"]["checkpoint_gib"] = 0.0
+    read(measured)
+    measured["cloud"]["instance_types"][0]["interruptions_per_hour"] = 0.5
+    with pytest.raises(InvalidInput, match="checkpoint_every_s: must be finite on nodes that may be taken away"):
+        read(measured)

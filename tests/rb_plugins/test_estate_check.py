@@ -55,6 +55,21 @@ def cloud(monkeypatch):
         yield cloud
 
 
+def test_the_provider_tells_of_aws_as_well(cloud, altered, monkeypatch):
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    cloud.access.denied.add("servicequotas:*")
+    settings = f'provider = "ec2"\nregion = "{REGION}"\nsettings = {{image = "{cloud.image()}"}}\n'
+    experiment = altered("[cloud]\n", f"[cloud]\n{settings}")
+    experiment = altered('name = "core", slots = 1', 'name = "t3.micro", slots = 2')
+    found, done = check(experiment, status=2)
+    assert found["identity"]["verdict"] == "ok"
+    assert 'must be "ray" with provider' in found["provider"]["said"]
+    assert "rb-tune policy node" in found["instance profile"]["remedy"]
+    assert found["prices"]["verdict"] == "warning"
+    assert f"{found['reachability']['said']}; {found['reachability']['remedy']}" in done.stderr
+    assert not cloud.instances()
+
+
 def look(cloud, *, types=(GPU,), nodes=2, refusals=(), **settings):
     """All findings, by what was looked at; a type's are those of the last type."""
     given = {"image": cloud.image(), "instance_profile": cloud.profile(), **settings}

@@ -84,6 +84,23 @@ def test_its_own_is_for_this_machine_and_holds_no_trials(ray_cluster: RayCluster
     assert "GPU" not in head["Resources"]
 
 
+def test_its_own_is_not_moved_once_it_runs(ray_cluster: RayCluster):
+    ray_cluster.serve(str)
+    try:
+        with pytest.raises(InvalidInput, match=f"10.0.0.9, and its Ray cluster was started at {LOOPBACK}"):
+            ray_cluster.serve(lambda: "10.0.0.9")
+    finally:
+        ray_cluster.serve(str)
+
+
+def test_its_own_is_where_nodes_reach_this_machine():
+    program = "from rb_ray.nodes.cluster import RayCluster\ncluster = RayCluster()\n"
+    program += "cluster.serve(lambda: '127.0.0.77')\nwith cluster: print(cluster.host, cluster.address)"
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_A")}
+    said = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120)
+    assert said.stdout.startswith("127.0.0.77 127.0.0.77:"), said.stderr
+
+
 def test_a_second_one_in_a_connected_program_uses_the_connection_and_leaves_it(ray_cluster: RayCluster):
     with RayCluster() as second:
         assert second.address == ray_cluster.address

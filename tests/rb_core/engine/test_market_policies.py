@@ -19,9 +19,7 @@ from rb_core.sim.trouble import trouble
 from rb_core.sim.world import World
 
 PLAN = AllocationPlan(
-    chains=(
-        tuple(StageAllocation(instance_type="a", nodes=n, slots_per_trial=w) for n, w in ((2, 1), (2, 2), (2, 4))),
-    )
+    chains=(tuple(StageAllocation(instance_type="a", nodes=n, slots_per_trial=w) for n, w in ((2, 1), (2, 2), (2, 4))),)
 )
 ALONE_S = 90 + 4 * 3 + 3 * 6 + 30 * (100 + 120 + 160)
 """What the plan takes when nothing is lost."""
@@ -44,7 +42,8 @@ def run(asked, seed, *, faults=None, replan=False, **options):
     world = World(asked, PLAN, seed=seed, faults=faults or Faults(), curves=curves, replan=replan, **options)
     evidence = world.run()
     assert violations(evidence) == []
-    assert evidence.error is None and evidence.owned == ()
+    assert evidence.error is None
+    assert evidence.owned == ()
     return evidence
 
 
@@ -135,12 +134,11 @@ def test_a_run_that_is_killed_goes_on_in_the_market_that_it_was_in():
 
 
 def test_a_price_on_demand_is_needed_for_it():
-    with pytest.raises(InvalidInput, match="on_demand_usd_per_hour"):
-        evidence = World(
-            on_spot(MarketPolicy.SPOT_THEN_ON_DEMAND, price=None), PLAN, seed=0, faults=Faults(),
-            curves=SyntheticCurves(4, np.random.default_rng(0)),
-        ).run()  # fmt: skip
-        raise evidence.error
+    asked = on_spot(MarketPolicy.SPOT_THEN_ON_DEMAND, price=None)
+    curves = SyntheticCurves(4, np.random.default_rng(0))
+    error = World(asked, PLAN, seed=0, faults=Faults(), curves=curves).run().error
+    assert isinstance(error, InvalidInput)
+    assert error.key == "on_demand_usd_per_hour"
 
 
 @pytest.mark.parametrize("block", range(4))

@@ -11,7 +11,7 @@ from rb_core.expectation import ExpectedModel, expected
 from rb_core.explain import explain
 from rb_core.hardware import Market, MarketPolicy
 from rb_core.interruption import interruption_of, stage_trial_s
-from rb_core.markets import changeover_s, with_way_off_s
+from rb_core.markets import changeover_s, on_demand, with_way_off_s
 from rb_core.placement import Placement
 from rb_core.plan import AllocationPlan, Objective, StageAllocation
 from rb_core.planners.candidate import stages_in_order
@@ -19,6 +19,7 @@ from rb_core.planners.exact import Exact
 from rb_core.planners.greedy import Greedy
 from rb_core.planners.search import Search, StageTables, undominated_plans
 from rb_core.planners.static import Static
+from rb_core.promise import promise
 from rb_core.simulate import simulate
 
 
@@ -61,7 +62,9 @@ def test_the_front_is_that_of_all_plans(number):
 def long_problem(rate, **changes):
     """The worked example with iterations of minutes, so that nodes are lost in it."""
     problem = worked_problem()
-    slower = {w: dataclasses.replace(latency, mean=30 * latency.mean) for w, latency in problem.profile.iteration_s.items()}
+    slower = {
+        w: dataclasses.replace(latency, mean=30 * latency.mean) for w, latency in problem.profile.iteration_s.items()
+    }
     profile = dataclasses.replace(problem.profile, iteration_s=slower)
     return on_spot(dataclasses.replace(problem, profile=profile), rate, every_s=600.0, **changes)
 
@@ -98,7 +101,8 @@ def test_without_interruptions_spot_is_nothing_but_a_price():
     assert not spot.noisy
     assert ExpectedModel(spot).evaluate(plan) == ExpectedModel(problem).evaluate(plan)
     samples = [simulate(p, plan, samples=3, rng=np.random.default_rng(1)) for p in (problem, spot)]
-    assert (samples[0].jct_s == samples[1].jct_s).all() and (samples[0].cost_usd == samples[1].cost_usd).all()
+    assert (samples[0].jct_s == samples[1].jct_s).all()
+    assert (samples[0].cost_usd == samples[1].cost_usd).all()
 
 
 def test_what_is_lost_is_a_part_of_time_and_cost():
@@ -145,5 +149,20 @@ def test_with_a_fall_back_the_way_off_spot_is_part_of_the_plan():
     # Alone on spot the same confidence takes a faster and dearer plan.
     unbacked = dataclasses.replace(alone, objective=asked.objective)
     faster_s, dearer_usd = expected(unbacked, Exact().plan(unbacked, np.random.default_rng(0)))
-    assert faster_s < jct_s and dearer_usd > cost_usd
+    assert faster_s < jct_s
+    assert dearer_usd > cost_usd
     assert changeover_s(backed) == 90.0 + 5.0 + 1.0
+
+
+def test_the_promise_counts_what_is_saved_on_demand():
+    problem = long_problem(1.3, policy=MarketPolicy.SPOT_THEN_ON_DEMAND)
+    plan = plan_of(("a", 2, 1), ("a", 2, 2), ("a", 2, 4))
+    on_spot_s, _ = expected(problem, plan)
+    samples = [simulate(p, plan, samples=500, rng=np.random.default_rng(3)) for p in (problem, on_demand(problem))]
+    asked = dataclasses.replace(problem, objective=Objective(deadline_s=on_spot_s, confidence=0.9))
+    alone, backed = promise(asked, samples[0]), promise(asked, *samples)
+    assert 0.3 < alone.probability < 0.8
+    assert backed.probability == 1.0
+    # Where not even on demand it would be in time, nothing is saved.
+    late = dataclasses.replace(problem, objective=Objective(deadline_s=samples[1].jct_s[0] + 95.0, confidence=0.9))
+    assert promise(late, *samples).probability == promise(late, samples[0]).probability < 0.5

@@ -46,7 +46,7 @@ def called(source: str, operations) -> set[str]:
 
 
 def granted(side: str) -> set[str]:
-    return {action for statement in policy(side, storage="s3://b/p")["Statement"] for action in actions(statement)}
+    return {action for statement in policy(side, storage="s3://bucket/p")["Statement"] for action in actions(statement)}
 
 
 def test_the_driver_may_do_what_its_code_calls_and_no_more(operations):
