@@ -47,8 +47,8 @@ MOST_FAILURES = 20
 """Failures in a row after which, where nothing trains meanwhile, there is no point in asking again."""
 
 PARTING_S = (0.5, 1.0, 2.0, 4.0, *(8.0,) * 22)
-"""Pauses between looks whether everything that was given back is gone: three minutes in all. A provider may show what it
-rented only after a while, or be busy."""
+"""Pauses between looks whether everything that was given back is gone, three minutes in all: a provider may be busy, or
+show what it rented only after a while."""
 
 _ATTEMPTS = 6
 _logger = logging.getLogger(__name__)

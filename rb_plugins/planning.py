@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 @click.option("--samples", type=int, default=1000, show_default=True, help="Samples of the plan's time and cost.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--explain", is_flag=True, help="Say where every second and dollar goes, and what would change it.")
-def plan(problem: Path, planner: str | None, samples: int, seed: int, explain: bool, as_json: bool) -> None:
+@click.option("--html", type=FILE, default=None, help="Also write the plan as a page into this file.")
+def plan(
+    problem: Path, planner: str | None, samples: int, seed: int, explain: bool, html: Path | None, as_json: bool
+) -> None:
     """Plan the PROBLEM file: time and cost of the best plan, beside a fixed cluster's."""
     from rb_plugins import show
     from rb_plugins.forecast import DEFAULT_PLANNER
@@ -32,6 +35,10 @@ def plan(problem: Path, planner: str | None, samples: int, seed: int, explain: b
         seed=seed,
     )
     explained = session.explain(planned) if explain else None
+    if html is not None:
+        from rb_plugins.page.pages import plan_page
+
+        plan_page(planned, html, problem=problem, samples=samples, seed=seed)
     if as_json:
         notes = {"notes": session.notes} if session.notes else {}
         show.answer({**planned.table(), **({"explain": explained.table()} if explained else {}), **notes})
@@ -146,6 +153,7 @@ def simulate(problem: Path, plan_file: Path, samples: int, seed: int, as_json: b
 @click.option("--faults", type=FILE, default=None, help="What goes wrong, and how often; nothing by default.")
 @click.option("--curves", type=FILE, default=None, help="Recorded scores, a CSV file; synthetic ones by default.")
 @click.option("--replan", is_flag=True, help="Let the engine plan the rest anew when reality differs.")
+@click.option("--html", type=FILE, default=None, help="Also write the first seed's run as a page into this file.")
 def rehearse(
     problem: Path,
     plan_file: Path,
@@ -154,6 +162,7 @@ def rehearse(
     faults: Path | None,
     curves: Path | None,
     replan: bool,
+    html: Path | None,
     as_json: bool,
 ) -> None:
     """Run the real engine on a simulated cloud under a plan for the PROBLEM, with faults if you like."""
@@ -172,6 +181,13 @@ def rehearse(
         command_line = replay_command(error, problem, plan_file, faults=faults, curves=curves, replan=replan)
         error.add_note(f"this is a fault of rb-tune itself; it can be repeated with: {command_line}")
         raise
+    if html is not None:
+        from rb_plugins.page.pages import rehearsal_page
+
+        rehearsal_page(
+            loaded, read.plan, html, problem_file=problem, plan_file=plan_file, seed=seed, faults=faults, curves=curves,
+            replan=replan,
+        )  # fmt: skip
     if as_json:
         show.answer(rehearsal_answer(rehearsal, faulty=faults is not None))
         return

@@ -111,7 +111,16 @@ def stop(run_: str | None, timeout: str, as_json: bool) -> None:
     default=None,
     help="Also copy the best trial's last checkpoint into FOLDER.",
 )
-def report(run_: str | None, fetch: Path | None, as_json: bool) -> None:
+@click.option(
+    "--html",
+    type=FILE,
+    metavar="FILE",
+    is_flag=False,
+    flag_value=Path(),
+    default=None,
+    help="Also write the report as a page, into FILE or into report.html in the run's directory.",
+)
+def report(run_: str | None, fetch: Path | None, html: Path | None, as_json: bool) -> None:
     """Report on RUN (an id or a path; the latest one by default), or on a profiling, from its log."""
     from rb_core.errors import InvalidInput
     from rb_plugins import show
@@ -121,13 +130,22 @@ def report(run_: str | None, fetch: Path | None, as_json: bool) -> None:
     if surveyed is not None:
         if fetch is not None:
             raise InvalidInput("--fetch", f"must be left out: profiling {surveyed.directory.run} has no checkpoints")
+        if html is not None:
+            raise InvalidInput("--html", f"must be left out: profiling {surveyed.directory.run} has no page")
         _show_surveyed(surveyed, as_json)
         return
     outcome = session.report(run_)
     fetched = None if fetch is None else session.fetch(outcome, fetch)
+    page = None
+    if html is not None:
+        from rb_plugins.page.pages import run_page
+
+        page = run_page(outcome, html)
     _show_outcome(outcome, as_json)
     if fetched is not None:
         show.note(f"the best checkpoint is in {fetched}")
+    if page is not None:
+        show.note(f"the page is {page}")
 
 
 def _begin(experiment: Path, options: Options, *, planner: str | None, yes: bool, as_json: bool) -> None:

@@ -6,14 +6,16 @@ import json
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any
 
 import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
+from botocore.parsers import ResponseParserError
 from faulty_ec2 import CREDENTIALS, FaultyEC2, use
 
 from rb_core.clock import ManualClock
@@ -34,12 +36,17 @@ def cloud(clock: ManualClock) -> Iterator[FaultyEC2]:
         yield made
 
 
+@cache
+def made_client(url: str, service: str, region: str, patience_s: float, **credentials: str) -> Any:
+    config = Config(retries={"total_max_attempts": 1}, read_timeout=patience_s)
+    return SESSION.client(service, region_name=region, endpoint_url=url, config=config, **credentials)
+
+
 def client(
     cloud: FaultyEC2, service: str = "ec2", region: str = "us-east-1", patience_s: float = 60.0, **credentials: str
 ) -> Any:
     """One attempt a call, so that a test counts what it sends."""
-    config = Config(retries={"total_max_attempts": 1}, read_timeout=patience_s)
-    return SESSION.client(service, region_name=region, endpoint_url=cloud.url, config=config, **credentials)
+    return made_client(cloud.url, service, region, patience_s, **credentials)
 
 
 def run(cloud: FaultyEC2, count: int = 1, least: int | None = None, **more: Any) -> list[str]:
@@ -666,3 +673,19 @@ def test_use_leads_every_client_there(cloud, monkeypatch):
     boto3.Session().client("ec2").describe_regions()
     assert cloud.calls[-1].action == "DescribeRegions"
     assert cloud.calls[-1].key == CREDENTIALS["aws_access_key_id"]
+
+
+def test_a_callback_that_fails_does_not_pass_unseen(clock):
+    def fail(_: object) -> None:
+        raise OSError("no namespaces")
+
+    with pytest.raises(ResponseParserError) as caught, FaultyEC2(clock=clock, on_boot=fail) as cloud:
+        run(cloud)
+    assert "no namespaces" in caught.value.__notes__[0]
+    with pytest.raises(RuntimeError, match="callback"), FaultyEC2(clock=clock, on_boot=fail) as cloud:
+        suppressed(run, cloud)
+
+
+def suppressed(call: Callable[[FaultyEC2], object], cloud: FaultyEC2) -> None:
+    with suppress(ResponseParserError):
+        call(cloud)

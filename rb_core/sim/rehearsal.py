@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rb_core.errors import InvalidInput
-from rb_core.events import RunEnding
+from rb_core.events import Event, RunEnding
 from rb_core.ledger import Ledger, ledger
 from rb_core.plan import AllocationPlan, Problem
 from rb_core.sim.curves import Curves, SyntheticCurves
@@ -132,6 +132,30 @@ def rehearse_once(
     **options: Any,
 ) -> RehearsedRun:
     """Run the engine once. Arguments and errors as of `rehearse`."""
+    return _told(problem, seed, _evidence(problem, plan, seed, faults, curves, options))
+
+
+def rehearsed_log(
+    problem: Problem,
+    plan: AllocationPlan,
+    *,
+    seed: int,
+    faults: Faults | None = None,
+    curves: Curves | None = None,
+    **options: Any,
+) -> tuple[Event, ...]:
+    """The log of the run that `rehearse_once` has. Arguments and errors as of `rehearse`."""
+    return _evidence(problem, plan, seed, faults, curves, options).events
+
+
+def _evidence(
+    problem: Problem,
+    plan: AllocationPlan,
+    seed: int,
+    faults: Faults | None,
+    curves: Curves | None,
+    options: Mapping[str, Any],
+) -> Evidence:
     if curves is None:
         curves = SyntheticCurves(problem.experiment.trials, np.random.default_rng([seed, _CURVES]))
     world = World(problem, plan, seed=seed, faults=faults or Faults(), curves=curves, **options)
@@ -140,7 +164,7 @@ def rehearse_once(
     broken = violations(evidence)
     if broken:
         raise BrokenInvariant(seed, broken)
-    return _told(problem, seed, evidence)
+    return evidence
 
 
 @contextmanager

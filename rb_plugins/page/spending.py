@@ -12,7 +12,7 @@ from rb_core.hardware import BillingMode, Cloud, Market
 from rb_core.ledger import Ledger, cost_usd
 from rb_core.report import QUANTILES
 from rb_core.simulate import Estimate
-from rb_core.state import RunState, apply
+from rb_core.state import NodeState, RunState, apply
 from rb_plugins.page.story import Band, Doing, Line, Row, Share
 
 POINTS = 160
@@ -70,10 +70,10 @@ def shares(state: RunState, rows: Sequence[Row], cloud: Cloud, bill: Ledger) -> 
     for node, row in zip(state.nodes.values(), rows, strict=True):
         if node.running_s is None:
             continue
-        usd_per_s = _due_usd_per_s(state, node.node, cloud)
+        usd_per_s = _due_usd_per_s(state, node, cloud)
         usd["training"] += row.total_s(Doing.TRAINING) * usd_per_s
         usd["saving"] += row.total_s(Doing.SAVING) * usd_per_s
-        starting_s = 0.0 if node.ready_s is None else max(0.0, node.ready_s - node.running_s)
+        starting_s = _starting_s(state, node)
         usd["starting trials"] += max(0.0, row.total_s(Doing.STARTING) - starting_s) * usd_per_s
         if cloud.billing.mode is BillingMode.PER_INSTANCE:
             usd["starting nodes"] += starting_s * usd_per_s
@@ -82,8 +82,15 @@ def shares(state: RunState, rows: Sequence[Row], cloud: Cloud, bill: Ledger) -> 
     return tuple(Share(name=name, usd=amount) for name, amount in usd.items())
 
 
-def _due_usd_per_s(state: RunState, name: str, cloud: Cloud) -> float:
-    node = state.nodes[name]
+def _starting_s(state: RunState, node: NodeState) -> float:
+    """How long a node that runs started up, or has so far."""
+    if node.running_s is None:
+        return 0.0
+    until_s = state.t_s if node.released_s is None else node.released_s
+    return max(0.0, min(until_s, until_s if node.ready_s is None else node.ready_s) - node.running_s)
+
+
+def _due_usd_per_s(state: RunState, node: NodeState, cloud: Cloud) -> float:
     kind = next((t for t in cloud.instance_types if t.name == node.instance_type), None)
     beside_usd = 0.0 if kind is None else kind.disk_usd_per_hour + kind.address_usd_per_hour
     until_s = state.t_s if node.released_s is None else node.released_s

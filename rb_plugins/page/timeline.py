@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from rb_core import events
 from rb_core.events import Event
@@ -17,6 +18,7 @@ _ENDS = {
     TrialPhase.FAILED: End.FAILED,
     TrialPhase.LEFT: End.LEFT,
 }
+_BUSY = (Doing.TRAINING, Doing.SAVING, Doing.STARTING)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,7 +62,7 @@ class Timeline:
         self._state = state
         self._began_s = state.began_s
         self._visits: dict[int, list[_Visit]] = defaultdict(list)
-        self._barriers: dict[int, float] = {}
+        self._since_s: dict[int, float] = {}
         self._over: dict[int, float] = {}
         heard_s = 0.0
         for event in history:
@@ -116,6 +118,9 @@ class Timeline:
 
     def _take(self, event: Event, heard_s: float) -> None:
         match event:
+            case events.StageStarted():
+                for trial in event.trials:
+                    self._since_s.setdefault(trial, event.t_s)
             case events.TrialStarted():
                 self._visits[event.trial].append(
                     _Visit(trial=event.trial, nodes=event.nodes, slots=event.slots, start_s=event.t_s)
@@ -166,7 +171,7 @@ class Timeline:
         visits = self._visits[trial.trial]
         over_s = self._over.get(trial.trial, self._state.t_s) if end is not End.OPEN else self._state.t_s
         spans: list[Span] = []
-        at_s = None
+        at_s = self._since_s.get(trial.trial)
         for visit in visits:
             if at_s is not None and visit.start_s > at_s:
                 spans.append(Span(doing=Doing.IDLE, start_s=at_s, end_s=visit.start_s))
@@ -214,7 +219,7 @@ class Timeline:
 def _shares(busy: list[tuple[Span, float]], first_s: float, last_s: float) -> list[Span]:
     """What the slots of a node do between two times: for each change, a span for each thing with its share."""
     changes: dict[float, dict[Doing, float]] = defaultdict(lambda: defaultdict(float))
-    changes[first_s], changes[last_s]
+    changes.update({first_s: defaultdict(float), last_s: defaultdict(float)})
     for span, share in busy:
         start_s, end_s = max(first_s, span.start_s), min(last_s, span.end_s)
         if end_s > start_s:
@@ -223,12 +228,10 @@ def _shares(busy: list[tuple[Span, float]], first_s: float, last_s: float) -> li
     spans: list[Span] = []
     level: dict[Doing, float] = defaultdict(float)
     times = sorted(changes)
-    for at_s, next_s in zip(times, times[1:], strict=False):
+    for at_s, next_s in pairwise(times):
         for doing, change in changes[at_s].items():
             level[doing] += change
-        shares = {
-            doing: level[doing] for doing in (Doing.TRAINING, Doing.SAVING, Doing.STARTING) if level[doing] > 1e-9
-        }
+        shares = {doing: level[doing] for doing in _BUSY if level[doing] > 1e-9}
         shares[Doing.IDLE] = 1.0 - sum(shares.values())
         spans += [
             Span(doing=doing, start_s=at_s, end_s=next_s, share=min(1.0, share))

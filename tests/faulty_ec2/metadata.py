@@ -132,7 +132,7 @@ def _network(record: Record) -> dict[str, str]:
         f"{below}/security-group-ids": "\n".join(group.id for group in groups),
         f"{below}/subnet-id": interface.subnet.id,
         f"{below}/vpc-id": interface.subnet.vpc_id,
-        f"{below}/vpc-ipv4-cidr-block": interface.subnet.vpc.cidr_block,
+        f"{below}/vpc-ipv4-cidr-block": record.made.ec2_backend.get_vpc(interface.subnet.vpc_id).cidr_block,
     }
 
 

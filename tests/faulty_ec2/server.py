@@ -58,6 +58,7 @@ class FaultyEC2(World):
         self.access = Access()
         self._metadata = Metadata(self, self.access)
         self._faults: list[Fault] = []
+        self._broken: list[Exception] = []
         self._lock = threading.RLock()
         self._closing = threading.Event()
         self._server: BaseWSGIServer | None = None
@@ -94,6 +95,10 @@ class FaultyEC2(World):
         else:
             os.environ[_AMIS] = self._amis_before
         FaultyEC2._up.release()
+        if self._broken and exc[1] is None:
+            raise RuntimeError("the pretended EC2, or a callback of it, failed in a call") from self._broken[0]
+        if self._broken and isinstance(exc[1], BaseException):
+            exc[1].add_note(f"the pretended EC2, or a callback of it, failed in a call: {self._broken[0]!r}")
 
     # What a launch needs
 
@@ -240,7 +245,13 @@ class FaultyEC2(World):
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """The WSGI application."""
-        answer = self._answer(environ)
+        try:
+            answer = self._answer(environ)
+        except _Gone:
+            raise
+        except Exception as bug:
+            self._broken.append(bug)
+            raise
         headers = [("Content-Type", answer.kind), ("Content-Length", str(len(answer.body))), *answer.headers]
         start_response(f"{answer.status} {'OK' if answer.status == 200 else 'Not OK'}", headers)
         return [answer.body]

@@ -649,6 +649,19 @@ def test_nodes_that_cannot_be_given_back_are_named():
     )
 
 
+def test_a_provider_is_given_three_minutes_to_see_its_nodes_go_and_what_it_said_is_passed_on():
+    rig = Rig()
+    rig.provider.deaf = 26
+    with rig.cluster as cluster:
+        cluster.resize(A, 2, chain=0, stage=0)
+    assert rig.provider.owned("r") == ()
+    assert 170.0 < rig.clock.now() < 200.0
+    rig = Rig()
+    rig.provider.unheard["release"] = 99
+    with pytest.raises(LeakedNodes, match="It said last: release: no connection"), rig.cluster as cluster:
+        cluster.resize(A, 2, chain=0, stage=0)
+
+
 def test_a_leak_from_an_earlier_stage_is_found_at_the_end():
     rig = Rig()
     rig.cluster.resize(A, 2, chain=0, stage=0)

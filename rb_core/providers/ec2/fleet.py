@@ -175,10 +175,13 @@ class Fleet:
                     del self._held[node.name]
                     if found is not None and not found.state.over:
                         self._closing.add(node.name)
-            remarks, self._remarks = self._remarks, []
-        for text in remarks:
-            record.warn(text)
         return said
+
+    def remarks(self) -> list[str]:
+        """What people should know that has not been told yet."""
+        with self._lock:
+            remarks, self._remarks = self._remarks, []
+        return remarks
 
     def close(self, seen: Sequence[SeenInstance]) -> None:
         """End what was given back, as far as a list shows it; what it does not show yet is ended when it does.
@@ -240,7 +243,7 @@ class Fleet:
         for each in listing.by_ids(self._ec2(), ids) if ids else ():
             name = ids[each.instance]
             found = self._attempts.of(name)
-            if found is not None and each.attempt == found[0].token and each.run:
+            if found is not None and each.attempt == found[0].token and each.run == found[0].request.get("run"):
                 ours[name] = each
             elif not each.state.over:
                 self._disown(name, each)

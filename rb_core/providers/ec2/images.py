@@ -73,7 +73,7 @@ def _resolved(clients: Clients, parameter: str) -> str:
     except CallRefused as refused:
         if refused.code == "ParameterNotFound":
             raise InvalidInput(
-                _SETTING, f"names a parameter that {clients.region} does not have: {parameter}"
+                _SETTING, f"must name a parameter that {clients.region} has, got {parameter!r}"
             ) from None
         raise refused.as_input() from refused
 

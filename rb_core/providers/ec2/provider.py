@@ -32,7 +32,7 @@ LOOK_S = 5.0
 LONGEST_LOOK_S = 15.0
 """And when nothing has changed for long."""
 
-CALM_S = 60.0
+CALM_S = 45.0
 """The pause grows when nothing has changed for so long, however much is expected."""
 
 _GROWTH = 1.5
@@ -322,6 +322,11 @@ class Ec2Provider:
             self._changed_s = self._clock.now()
         self._say(said)
         self._fleet.close(seen)
+        self._remark()
+
+    def _remark(self) -> None:
+        for text in self._fleet.remarks():
+            self._record.warn(text)
 
     def _say(self, notices: Sequence[NodeNotice]) -> None:
         for notice in notices:
@@ -340,6 +345,7 @@ class Ec2Provider:
     def _due(self) -> None:
         self._timer = None
         if self._fleet.idle:
+            self._remark()
             return
         before_s = self._changed_s
         try:

@@ -25,7 +25,7 @@ _SCRIPT = """\
 shutdown -h +{minutes}
 # {run} {attempt}
 umask 077
-folder=$(mktemp -d /tmp/rb-XXXXXX)
+folder=$(mktemp -d -t rb-XXXXXX)
 for python in {pythons}; do
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null && break
   python=

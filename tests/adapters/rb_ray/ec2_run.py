@@ -41,7 +41,7 @@ instance_profile = "{cloud.profile()}"
 python = "{sys.executable}"
 driver_address = "{DRIVER}"
 public_ip = false
-volume_gib = 8
+volume_gib = 20
 lease_s = 60
 grace_s = 2
 tags = {{"cost-centre" = "42"}}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import boto3
 from faulty_ec2 import CREDENTIALS, FaultyEC2
 
 from rb_core.clock import ManualClock
+from rb_core.errors import UnusableLog
 from rb_core.events import Event, RunStarted
 from rb_core.hardware import Cloud, InstanceType, Latency, Market
 from rb_core.journal import Journal
@@ -27,11 +29,14 @@ SPOT = InstanceType(name="g4dn.xlarge", slots=1, usd_per_hour=0.16, market=Marke
 
 @dataclass(slots=True)
 class MemoryLog:
-    """Events in a list."""
+    """Events in a list, until it is full."""
 
     events: list[Event] = field(default_factory=list)
+    full: bool = False
 
     def append(self, *events: Event) -> None:
+        if self.full:
+            raise UnusableLog("no space left")
         self.events.extend(events)
 
 
@@ -97,12 +102,12 @@ def cloud_of(settings: Mapping[str, Any], region: str = REGION) -> Cloud:
 
 
 def _provider(world: World) -> Ec2Provider:
-    return Ec2Provider(
-        cloud=cloud_of(world.settings), clock=world.clock, inbox=world.inbox, clients=world.clients
-    )
+    return Ec2Provider(cloud=cloud_of(world.settings), clock=world.clock, inbox=world.inbox, clients=world.clients)
 
 
+@cache
 def session() -> boto3.Session:
+    """One for all tests: reading the models of AWS's services takes most of the time."""
     return boto3.Session(**CREDENTIALS)
 
 
@@ -112,17 +117,24 @@ def world(clock: ManualClock | None = None, *, own: Iterable[tuple[str, Any]] = 
     clock = clock or ManualClock()
     with FaultyEC2(clock=clock, region=REGION, **shim) as cloud:
         # The clients of one test reach the cloud of the next under another address.
-        clients = Clients(REGION, session=session(), endpoint=cloud.url)
+        clients = Clients(REGION, session=session(), endpoint=cloud.url, max_attempts=1)
         settings = {"image": cloud.image(), "zones": [f"{REGION}a", f"{REGION}b", f"{REGION}c"], **dict(own)}
         made = World(cloud, clock, clients, settings, MemoryLog(), clock.inbox(), None)  # type: ignore[arg-type]
         made.provider = _provider(made)
         journal = Journal(made.log, clock)
         journal.write(
-            RunStarted, run=RUN, problem={}, plan={"stages": []}, metric="", mode="max", seed=0, target="", environment={}
+            RunStarted,
+            run=RUN,
+            problem={},
+            plan={"stages": []},
+            metric="",
+            mode="max",
+            seed=0,
+            target="",
+            environment={},
         )
         made.provider.record(journal)
         try:
             yield made
         finally:
             made.provider.close()
-

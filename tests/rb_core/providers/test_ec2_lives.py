@@ -69,7 +69,7 @@ def test_one_that_is_stopped_is_lost_and_ended():
 def test_a_look_without_an_answer_is_made_up_for():
     with world(boot_s=12.0) as w:
         w.provider.launch(names(1), CPU, run=RUN)
-        w.cloud.fault("DescribeInstances", "error", code="RequestLimitExceeded", times=9)
+        w.cloud.fault("DescribeInstances", "error", code="RequestLimitExceeded", times=4)
         assert w.kinds(60.0) == [f"{RUN}-0 running", f"{RUN}-0 ready"]
 
 

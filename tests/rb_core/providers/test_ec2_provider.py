@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 from ec2_world import CPU, REGION, cloud_of, session
@@ -15,25 +16,35 @@ from rb_core.providers.ec2.provider import Ec2Provider
 from rb_core.testing import ProviderContract
 
 
+@dataclass(frozen=True)
+class Shared:
+    clock: ManualClock
+    cloud: FaultyEC2
+    clients: Clients
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Shared]:
+    clock = ManualClock()
+    with FaultyEC2(clock=clock, region=REGION, boot_s=20.0) as cloud:
+        yield Shared(clock, cloud, Clients(REGION, session=session(), endpoint=cloud.url))
+        assert {each.state for each in cloud.instances()} == {"terminated"}
+        assert not cloud.leaked_volumes()
+
+
 class TestEc2Provider(ProviderContract):
     instance_type = CPU
 
-    @pytest.fixture(scope="class", autouse=True)
-    def shim(self, request: pytest.FixtureRequest) -> Iterator[None]:
-        clock = ManualClock()
-        with FaultyEC2(clock=clock, region=REGION, boot_s=20.0) as cloud:
-            clients = Clients(REGION, session=session(), endpoint=cloud.url)
-            request.cls.shared = clock, cloud, clients
-            yield
-            assert {each.state for each in cloud.instances()} == {"terminated"}
-            assert not cloud.leaked_volumes()
+    @pytest.fixture(autouse=True)
+    def _use(self, shared: Shared) -> None:
+        self.shared = shared
 
     def clock(self) -> Clock:
-        return self.shared[0]
+        return self.shared.clock
 
     def make(self, clock: Clock, inbox: Inbox) -> Provider:
-        _, cloud, clients = self.shared
-        return Ec2Provider(cloud=cloud_of({"image": cloud.image()}), clock=clock, inbox=inbox, clients=clients)
+        cloud = cloud_of({"image": self.shared.cloud.image()})
+        return Ec2Provider(cloud=cloud, clock=clock, inbox=inbox, clients=self.shared.clients)
 
     def test_it_offers_what_engines_and_launchers_look_for(self) -> None:
         provider, _ = self._made()

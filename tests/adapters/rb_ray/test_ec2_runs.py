@@ -1,0 +1,151 @@
+"""`rb-tune run` with provider `ec2`: real bootstraps in namespaces of their own join a real Ray cluster; all end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ec2_run import Program, cloud_table, shim
+from faulty_ec2 import FaultyEC2
+from faulty_ec2.machines import Machines
+from source_tree import ROOT
+
+from rb_core.events import (
+    Event,
+    LaunchGranted,
+    NodeLeaving,
+    NodeLost,
+    NodeReady,
+    NodeRequested,
+    RunResumed,
+    TrialReported,
+    TrialSaved,
+    TrialStarted,
+)
+
+EXPERIMENT = """
+name = "away"
+[train]
+target = "train_away.py:train"
+[space]
+x = {uniform = [0, 1]}
+[experiment]
+stages = [{trials = 2, iterations = 40}, {trials = 1, iterations = 40}]
+[profile]
+iteration_s = {1 = 0.1}
+[run]
+launcher = "ray"
+checkpoint_every_s = 0.5
+[objective]
+deadline_s = "20m"
+"""
+
+TRAIN = """
+import threading
+
+def train(config, trial):
+    folder = trial.load()
+    count = int((folder / "count").read_text()) if folder else 0
+    assert count == trial.from_iteration
+    for _ in trial.iterations():
+        threading.Event().wait(0.1)
+        count += 1
+        trial.report(config["x"])
+        if trial.save_due:
+            with trial.save() as folder:
+                (folder / "count").write_text(str(count))
+"""
+
+PRICES = {("c5.large", "on_demand"): 0.085, ("c5.large", "spot"): 0.085}
+
+NOTICE_S = 15.0
+"""A node looks for a notice every five seconds."""
+
+
+@pytest.fixture
+def cloud() -> Iterator[tuple[FaultyEC2, Machines]]:
+    with pytest.MonkeyPatch.context() as patch, shim(patch) as made:
+        yield made
+
+
+def count(events: tuple[Event, ...], kind: type[Event]) -> int:
+    return sum(isinstance(event, kind) for event in events)
+
+
+def on_two_nodes(folder: Path, cloud: FaultyEC2) -> Path:
+    """An experiment whose plan is two nodes at first."""
+    table = cloud_table(cloud, max_nodes=2).replace("usd_per_hour = 0.085", 'usd_per_hour = 0.085, market = "spot"')
+    (folder / "train_away.py").write_text(TRAIN)
+    (folder / "away.toml").write_text(EXPERIMENT.replace('"20m"', '"1.01x"') + table)
+    return folder / "away.toml"
+
+
+def nothing_left(cloud: FaultyEC2, machines: Machines) -> bool:
+    return not cloud.alive() and not cloud.leaked_volumes() and not machines.running
+
+
+def test_a_run_goes_on_when_one_instance_is_taken_back_and_one_never_comes(cloud, tmp_path):
+    ec2, machines = cloud
+    ec2.doomed_next.append("Server.InsufficientInstanceCapacity")
+    program = Program(tmp_path / "home", "run", str(on_two_nodes(tmp_path, ec2)), "--json", "--yes")
+    # The one that came is taken back in the midst of its work, with a notice.
+    events = program.until(lambda events: count(events, TrialSaved) > 0)
+    (ready, *_) = (event for event in events if isinstance(event, NodeReady))
+    (instance,) = machines.running
+    ec2.interrupt(instance, notice_s=NOTICE_S)
+    told = program.answer()
+    events = program.events()
+    assert told["state"] == "done"
+    assert [trial["state"] for trial in told["trials"]].count("finished") == 1
+    assert any("InsufficientInstanceCapacity" in event.reason for event in events if isinstance(event, NodeLost))
+    (leaving,) = (event for event in events if isinstance(event, NodeLeaving))
+    assert leaving.node == ready.node
+    assert 0 < leaving.in_s <= NOTICE_S
+    # What trained there went on from its checkpoint.
+    assert any(event.from_iteration not in (0, 40) for event in events if isinstance(event, TrialStarted))
+    assert nothing_left(ec2, machines)
+    assert ec2.counts()["DeleteParameter"] == 1
+
+
+@pytest.mark.long
+def test_a_run_whose_driver_is_killed_is_resumed_and_leaves_nothing(cloud, tmp_path):
+    ec2, machines = cloud
+    program = Program(tmp_path / "home", "run", str(on_two_nodes(tmp_path, ec2)), "--json", "--yes")
+    before = program.until(lambda events: count(events, TrialSaved) > 1)
+    program.process.send_signal(signal.SIGKILL)
+    program.process.wait()
+    again = Program(tmp_path / "home", "run", "--resume", "--json", "--yes")
+    told = again.answer()
+    events = again.events()
+    assert told["state"] == "done"
+    assert told["resumed"] == 1
+    assert count(events, RunResumed) == 1
+    assert count(events, NodeRequested) > count(before, NodeRequested)
+    assert any(event.from_iteration not in (0, 40) for event in events if isinstance(event, TrialStarted))
+    reports = [(event.trial, event.iterations) for event in events if isinstance(event, TrialReported)]
+    assert len(reports) < 2 * len(set(reports))
+    granted = {made for event in events if isinstance(event, LaunchGranted) for made in event.instances}
+    assert {made.id for made in ec2.instances()} == granted
+    assert nothing_left(ec2, machines)
+
+
+@pytest.mark.long
+def test_digits_to_the_end(cloud, tmp_path):
+    ec2, machines = cloud
+    text = (ROOT / "examples" / "digits" / "digits.toml").read_text(encoding="utf-8")
+    head, _, rest = text.partition("[cloud]")
+    run = rest[rest.index("[run]") :].replace('"ddp"', '"ray"')
+    (tmp_path / "train.py").write_bytes((ROOT / "examples" / "digits" / "train.py").read_bytes())
+    (tmp_path / "digits.toml").write_text(head + run + cloud_table(ec2, max_nodes=2))
+    program = Program(tmp_path / "home", "run", str(tmp_path / "digits.toml"), "--json", "--yes")
+    program.until(lambda events: count(events, TrialSaved) > 2)
+    (victim, *_) = machines.running
+    ec2.fail(victim)
+    told = program.answer()
+    assert told["state"] == "done"
+    assert told["best"]["score"] > 0.9
+    assert nothing_left(ec2, machines)
+    due = ec2.bill(PRICES).of("instance")
+    assert told["actual"]["cost_usd"] == pytest.approx(due, rel=0.01)
