@@ -15,7 +15,8 @@ from rb_core.errors import InvalidInput, RubberBandError
 from rb_core.hardware import Billing, InstanceType, Latency, Market, Offering, PriceBook
 
 if TYPE_CHECKING:
-    from rb_core.providers.ec2.prices import OnDemandPrice, SpotPrice
+    from rb_core.providers.ec2.prices import OnDemandPrice
+    from rb_core.providers.ec2.spot_history import SpotPrice
 
 DATED = "2026-07-20"
 SOURCE = (

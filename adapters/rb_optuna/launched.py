@@ -72,7 +72,7 @@ class Launched:
                 "The objective uses a study that is kept in memory: in its own process it sees a copy that learns "
                 "nothing of other trials. Use a storage, or `trial.study`."
             )
-        self._inner = session.launcher(terms.launcher, self._target)
+        self._inner = session.launcher(terms.launcher, self._target, cloud=self._cloud)
         session.provider(self._cloud, session.clock.inbox(), self._inner).close()
         self._check_store()
         self._probed: Probed | None = None

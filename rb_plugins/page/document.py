@@ -22,7 +22,7 @@ _LEADS = {
     Source.REHEARSAL: "A rehearsal: the real engine on a simulated cloud. Nothing was rented, and scores are made up "
     "unless recorded curves were given.",
     Source.PLAN: "A plan: nothing has run. The charts of time show every duration at its mean; the band of the "
-    "forecast shows how far they vary.",
+    "forecast shows how far they vary. Which trials will go on is not known: here the first ones do.",
 }
 
 

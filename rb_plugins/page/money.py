@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from rb_core.report import Table, duration, money
 from rb_plugins.page.frame import chart, legend, path, percent, stretched, swatch, time_below
 from rb_plugins.page.markup import Markup, element
@@ -14,6 +16,8 @@ _HEIGHT = 260.0
 def money_chart(story: Story) -> Markup:
     """What it cost over time, in the band of the forecast."""
     end_s = max(story.end_s, *(band.t_s for band in story.forecast), 1e-9)
+    if story.limit_s is not None and story.limit_s < 1.25 * end_s:
+        end_s = max(end_s, 1.02 * story.limit_s)
     most = [line.usd for line in story.spent] + [band.high for band in story.forecast]
     high = 1.06 * max(max(most, default=0.0), 1e-9)
     if story.limit_usd is not None and story.limit_usd < 1.5 * high:
@@ -30,13 +34,14 @@ def money_chart(story: Story) -> Markup:
     if actual:
         shapes.append(element("path", d=path(actual), class_="spent"))
     marks = money_ticks(high)
+    limits = _limits(story, across, up)
     field = [
         *(
             element("line", x1=0, x2="100%", y1=_HEIGHT * (1 - up.at(v)), y2=_HEIGHT * (1 - up.at(v)), class_="grid")
             for v, _ in marks
         ),
         stretched(_HEIGHT, *shapes),
-        *_limits(story, across, up),
+        *limits,
     ]
     return Markup(
         chart(
@@ -52,26 +57,21 @@ def money_chart(story: Story) -> Markup:
                 "or of a granule (rounding) makes steps. The forecast spreads each stage's money evenly over it."
             ),
         )
-        + _key(story)
+        + _key(story, limited=bool(limits))
     )
 
 
 def money_table(story: Story) -> Table:
     """The chart in figures, at eleven times."""
-    step = max(1, len(story.forecast or story.spent) // 10)
-    bands = {round(band.t_s, 6): band for band in story.forecast[::step]}
-    lines = {round(line.t_s, 6): line for line in story.spent}
-    times = sorted({*bands, *(t for t in list(lines)[::step] if t not in bands)})
+    end_s = max([band.t_s for band in story.forecast[-1:]] + [line.t_s for line in story.spent[-1:]], default=0.0)
+    at = [band.t_s for band in story.forecast]
+    percentiles = [[getattr(band, name) for band in story.forecast] for name in ("low", "middle", "high")]
+    spent_s, spent = [line.t_s for line in story.spent], [line.usd for line in story.spent]
     rows = []
-    for t in times:
-        band, line = bands.get(t), lines.get(t)
-        rows.append(
-            (
-                duration(t),
-                *(("", "", "") if band is None else (money(band.low), money(band.middle), money(band.high))),
-                "" if line is None else money(line.usd),
-            )
-        )
+    for t_s in np.linspace(0.0, end_s, 11).tolist():
+        promised = (money(float(np.interp(t_s, at, values))) for values in percentiles) if at else ("", "", "")
+        paid = money(float(np.interp(t_s, spent_s, spent))) if spent and t_s <= spent_s[-1] + 1e-9 else ""
+        rows.append((duration(t_s), *promised, paid))
     return Table(title="Cost over time", columns=("at", "p05", "p50", "p95", _actual(story)), rows=tuple(rows))
 
 
@@ -129,7 +129,7 @@ def _limits(story: Story, across: Axis, up: Axis) -> list[Markup]:
     return drawn
 
 
-def _key(story: Story) -> Markup:
+def _key(story: Story, *, limited: bool) -> Markup:
     def line(kind: str) -> Markup:
         return swatch(element("line", x1=0, x2=22, y1=6, y2=6, class_=kind))
 
@@ -138,7 +138,7 @@ def _key(story: Story) -> Markup:
         (line("median"), "forecast, median"),
         (swatch(element("rect", x=0, y=1, width=22, height=10, class_="band")), "forecast, p05 to p95"),
     ]
-    if story.limit_s is not None or story.limit_usd is not None:
+    if limited:
         entries.append((line("limit"), "limit"))
     return legend(*entries)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rb_core.report import money
-
 _STEPS_S = (
     0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
     3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800,
@@ -54,7 +52,7 @@ def ticks(low: float, high: float, *, most: int = 5) -> list[float]:
 
 def money_ticks(high_usd: float) -> list[Tick]:
     """Ticks of an axis of money from 0."""
-    return [(usd, "0" if usd == 0 else money(usd).removesuffix(" usd")) for usd in ticks(0.0, high_usd)]
+    return [(usd, f"{usd:,.6g}") for usd in ticks(0.0, high_usd)]
 
 
 def _time_words(t_s: float, step_s: float) -> str:

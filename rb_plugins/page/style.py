@@ -76,7 +76,7 @@ caption{text-align:left;font-weight:600;padding:4px 0}
 th,td{padding:4px 10px;text-align:right;border-bottom:1px solid var(--line);vertical-align:top}
 th:first-child,td:first-child{padding-left:0}
 td.w,th.w,tbody th,th:first-child{text-align:left}
-td.w{min-width:9ch;max-width:60ch;overflow-wrap:anywhere}
+td.w{min-width:16ch;max-width:60ch;overflow-wrap:anywhere}
 thead th{color:var(--soft);font-weight:500}
 tbody th{font-weight:500;white-space:nowrap}
 td:not(.w){white-space:nowrap}

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from faulty_ec2 import ending, launching, lifecycle, moto_side, spot_requests
+from faulty_ec2 import ending, launching, lifecycle, moto_side, spot_requests, volumes
 from faulty_ec2.access import Access
 from faulty_ec2.bill import Bill, make_bill
 from faulty_ec2.faults import Fault, Kind, first_met
@@ -333,6 +333,9 @@ class FaultyEC2(World):
         own = _OWN.get(action)
         if own is not None:
             return own(self, call)
+        if action == "DescribeVolumes":
+            with volumes.without(self.backend(call.region), {r.id for r in self.records.values() if not r.shown}):
+                return moto_side.ask(environ, call.body)
         if action == "DeleteSecurityGroup":
             ending.check_group_unused(self, call)
         return moto_side.ask(environ, call.body)

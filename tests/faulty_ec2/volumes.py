@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,3 +37,17 @@ class Volumes:
         for name, span in self.spans.items():
             if span.region == region and span.end_s is None and name not in backend.volumes:
                 span.end_s = at_s
+
+
+@contextmanager
+def without(backend: Any, instances: Collection[str]) -> Iterator[None]:
+    """Let moto know nothing of the volumes of these instances: they are as invisible as those are."""
+    every = dict(backend.volumes)
+    for name, volume in every.items():
+        if volume.attachment and volume.attachment.instance.id in instances:
+            del backend.volumes[name]
+    try:
+        yield
+    finally:
+        backend.volumes.clear()
+        backend.volumes.update(every)

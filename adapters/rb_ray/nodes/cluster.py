@@ -114,7 +114,7 @@ class RayCluster:
             reach: tells the address of this machine at which they do; empty where nodes are parts of it.
 
         Raises:
-            InvalidInput: it has been started elsewhere.
+            InvalidInput: it has been started elsewhere, or is connected to one that they do not reach.
         """
         with self._lock:
             self._reach = reach
@@ -124,6 +124,7 @@ class RayCluster:
                     f"has nodes that reach this machine at {reach() or LOOPBACK}, and its Ray cluster was started at "
                     f"{self._host}; have the launcher gather before it is entered, or join a cluster (RAY_ADDRESS)",
                 )
+            self._check_within_reach()
 
     @property
     def joins(self) -> str:
@@ -218,7 +219,20 @@ class RayCluster:
         self._here = ray.get_runtime_context().get_node_id()
         rows = self.table()
         self._host = next(str(row["NodeManagerAddress"]) for row in rows if row["NodeID"] == self._here)
+        self._check_within_reach()
         self._ips = _loopback(taken={str(row["NodeManagerAddress"]) for row in rows}, shared=self._head is None)
+
+    def _check_within_reach(self) -> None:
+        """Raise `InvalidInput` where nodes are other machines, and the cluster that is joined is on loopback alone."""
+        if self._head is not None or not self._host.startswith("127."):
+            return
+        here = self._reach()
+        if here and not here.startswith("127."):
+            raise InvalidInput(
+                "RAY_ADDRESS",
+                f"names a cluster that listens on {self._host} alone, which nodes on other machines do not reach; start "
+                f"its head with `ray start --head --node-ip-address={here}` and a token, then connect to that",
+            )
 
     def _start(self) -> None:
         own = token_env(os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32))

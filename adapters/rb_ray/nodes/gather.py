@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rb_core.ports import Clock, Inbox, Machines, Provider
+from rb_core.ports import Clock, Inbox, Provider
 from rb_ray.nodes.cluster import RayCluster
 from rb_ray.nodes.existing import ExistingNodes
 from rb_ray.nodes.joining import RayNodes
@@ -27,6 +27,4 @@ def gather(make: Callable[[Inbox], Provider], *, cluster: RayCluster, clock: Clo
         provider.serve(cluster)
         return provider
     provider.close()
-    if isinstance(provider, Machines):
-        cluster.serve(provider.reach)
     return RayNodes(make, cluster=cluster, clock=clock, inbox=inbox)

@@ -92,7 +92,7 @@ class RayNodes:
         inbox: where notices go.
 
     Raises:
-        InvalidInput: this provider's nodes cannot run a command.
+        InvalidInput: this provider's nodes cannot run a command, or do not reach the cluster.
     """
 
     def __init__(self, make: Callable[[Inbox], Provider], *, cluster: RayCluster, clock: Clock, inbox: Inbox) -> None:
@@ -103,6 +103,11 @@ class RayNodes:
             raise InvalidInput(
                 "cloud.provider", f"must be one whose nodes can join a Ray cluster, such as 'local', got {self.name!r}"
             )
+        try:
+            cluster.serve(self._machines.reach)
+        except InvalidInput:
+            self._machines.close()
+            raise
         self._machines.boot(self._bootstrap)
         self._cluster = cluster
         self._clock = clock

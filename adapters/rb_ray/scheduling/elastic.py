@@ -27,6 +27,7 @@ from rb_core.planners.course import Course
 from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Notice, Provider, Timer
 from rb_core.profile import ScalingProfile
 from rb_core.state import RunState
+from rb_plugins.latencies import remember
 from rb_plugins.rundir import home
 from rb_ray.nodes.bootstrap import node_resource, run_resource
 from rb_ray.scheduling.fitting import Resources, check_fits, ray_resources
@@ -297,6 +298,7 @@ class ElasticFleet:
                 provider.close()
             if log is not None:
                 log.end()
+                remember(log.directory, self._offered.provider, self._clock)
 
     @property
     def _enough(self) -> bool:

@@ -50,6 +50,12 @@ class Fleet:
         return self._held.get(name)
 
     @property
+    def types(self) -> Mapping[str, InstanceType]:
+        """What is held, by name."""
+        with self._lock:
+            return {node.name: node.instance_type for node in self._held.values()}
+
+    @property
     def zones(self) -> frozenset[str]:
         """Where nodes are held."""
         with self._lock:

@@ -24,6 +24,7 @@ import boto3
 from rb_core.errors import InvalidInput, NoAnswer, UnreadablePrices
 from rb_core.providers.ec2.clients import Clients
 from rb_core.providers.ec2.refusals import CallRefused, answering
+from rb_core.providers.ec2.spot_history import SpotPrice, newest, spot_history
 
 OFFERS_URL = "https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/AmazonEC2/current"
 """Where the public files are, one for each region; some hundred megabytes each."""
@@ -79,21 +80,6 @@ class OnDemandPrice:
     vcpus: int
     gpus: int
     memory_gib: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpotPrice:
-    """What a type costs on spot in one zone.
-
-    Attributes:
-        instance_type: its name.
-        zone: where.
-        usd_per_hour: its price, without disk and address.
-    """
-
-    instance_type: str
-    zone: str
-    usd_per_hour: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,26 +178,10 @@ def spot_prices(region: str, names: Sequence[str], now: datetime) -> tuple[SpotP
         InvalidInput: the call is refused.
         UnreadablePrices: it gets no answer.
     """
-    pages = (
-        Clients(region)
-        .control.get_paginator("describe_spot_price_history")
-        .paginate(
-            StartTime=now, ProductDescriptions=["Linux/UNIX"], **({"InstanceTypes": list(names)} if names else {})
-        )
-    )
-    newest: dict[tuple[str, str], tuple[datetime, float]] = {}
     with _asking("ec2:DescribeSpotPriceHistory"):
-        for row in (row for page in pages for row in page["SpotPriceHistory"]):
-            place, price = (row["InstanceType"], row["AvailabilityZone"]), _number(row["SpotPrice"])
-            known = newest.get(place)
-            if price is not None and (known is None or row["Timestamp"] > known[0]):
-                newest[place] = (row["Timestamp"], price)
+        found = newest(spot_history(Clients(region).control, names, now))
     city = re.compile(re.escape(region) + "[a-z]")
-    return tuple(
-        SpotPrice(instance_type=name, zone=zone, usd_per_hour=price)
-        for (name, zone), (_, price) in sorted(newest.items())
-        if city.fullmatch(zone)
-    )
+    return tuple(price for (_, zone), price in sorted(found.items()) if city.fullmatch(zone))
 
 
 def _endpoint_region(region: str) -> str:

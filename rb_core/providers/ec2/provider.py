@@ -5,37 +5,33 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from rb_core.clock import pause
 from rb_core.errors import InvalidInput, LaunchFailure, NoAnswer, RubberBandError
 from rb_core.hardware import Cloud, InstanceType
 from rb_core.inspection import Finding, Intent
-from rb_core.ports import Bootstrap, Clock, Inbox, NodeNews, NodeNotice, Record, Slot, Timer
+from rb_core.ports import Bootstrap, Clock, Inbox, NodeNews, NodeNotice, Record, Slot
 from rb_core.providers.ec2 import listing
 from rb_core.providers.ec2.attempts import Attempts
 from rb_core.providers.ec2.clients import CONNECT_S, LAUNCH_READ_S, Clients
 from rb_core.providers.ec2.fleet import Fleet
-from rb_core.providers.ec2.ground import Ground
-from rb_core.providers.ec2.identity import Identity, check_same
+from rb_core.providers.ec2.identity import check_same
 from rb_core.providers.ec2.inspection import inspect
-from rb_core.providers.ec2.instance_types import InstanceShape, describe
 from rb_core.providers.ec2.launching import Launching
 from rb_core.providers.ec2.lifeline import Lifeline, NodePhase, NodeReport
+from rb_core.providers.ec2.lookout import Lookout
+from rb_core.providers.ec2.parameter import SecretEntry, entry_name
 from rb_core.providers.ec2.pools import Scarcity
+from rb_core.providers.ec2.quotes import Quotes
 from rb_core.providers.ec2.refusals import CallRefused, RefusalKind, StrandedNodes
 from rb_core.providers.ec2.request import last_resort
-from rb_core.providers.ec2.settings import KEY, Ec2Settings, region_of
+from rb_core.providers.ec2.settings import Ec2Settings, region_of
+from rb_core.providers.ec2.surroundings import Surroundings
 from rb_core.providers.ec2.tether import LifelineFactory, Tether, driver_address
 from rb_core.providers.ec2.unwritten import Unwritten
 
-LOOK_S = 5.0
-"""Pause between two looks while something changes."""
+FORGET_S = (1.0, 2.0)
+"""Pauses between tries to remove the run's secret: after that only a collection would."""
 
-LONGEST_LOOK_S = 15.0
-"""And when nothing has changed for long."""
-
-CALM_S = 45.0
-"""The pause grows when nothing has changed for so long, however much is expected."""
-
-_GROWTH = 1.5
 _logger = logging.getLogger(__name__)
 
 
@@ -80,17 +76,14 @@ class Ec2Provider:
             boot_s=cloud.launch_s.mean,
             grace_s=self._settings.grace_s,
         )
+        self._lookout = Lookout(clock, self._fleet, self._glance)
+        self._quotes = Quotes(lambda: self._clients.control, clock)
         self._scarcity = Scarcity()
-        self._shapes: dict[str, InstanceShape] = {}
-        self._identity: Identity | None = None
-        self._ground: Ground | None = None
+        self._around = Surroundings(self._clients, self._settings)
         self._command: Callable[[str, InstanceType], Bootstrap] | None = None
         self._tether: Tether | None = None
         self._run = ""
         self._one_zone = False
-        self._timer: Timer | None = None
-        self._pause_s = LOOK_S
-        self._changed_s = clock.now()
 
     def check(self, cloud: Cloud) -> None:
         """Raise `InvalidInput` when this cloud cannot be served, as far as can be told without asking AWS."""
@@ -117,7 +110,7 @@ class Ec2Provider:
         for launch in record.launches.values():
             self._run = self._run or str(launch.request.get("run", ""))
         if record.launches:
-            check_same(record.launches, region=self._clients.region, account=self._who().account)
+            check_same(record.launches, region=self._clients.region, account=self._around.identity.account)
         self._record = record
         self._attempts.recall(record, CONNECT_S + LAUNCH_READ_S)
 
@@ -155,7 +148,7 @@ class Ec2Provider:
             raise
         finally:
             self._fleet.placed()
-            self._stir()
+            self._lookout.stir()
         lost = self._fleet.unplaced(names)
         if not lost:
             return
@@ -180,14 +173,14 @@ class Ec2Provider:
         except CallRefused as refused:
             raise self._grave(refused) from refused
         finally:
-            self._stir()
+            self._lookout.stir()
 
     def slots(self, name: str) -> Sequence[Slot]:
         """The slots of a node that runs, in order. Raises KeyError for one that does not, or is not held."""
         node = self._fleet.get(name)
         if node is None or not node.running:
             raise KeyError(name)
-        devices = self._shape(node.instance_type).devices(node.instance_type.slots)
+        devices = self._around.shape(node.instance_type).devices(node.instance_type.slots)
         return tuple(Slot(node=name, index=index, device=device) for index, device in enumerate(devices))
 
     def release(self, names: Sequence[str]) -> None:
@@ -222,30 +215,37 @@ class Ec2Provider:
 
     def close(self) -> None:
         """Let go of connections and of the lifeline. The run's secret goes when nothing of the run is left."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._lookout.stop()
         tether, self._tether = self._tether, None
-        if tether is not None:
-            try:
-                if not self._attempts.alive():
-                    tether.forget()
-            except RubberBandError as error:
-                _logger.warning("the run's secret is still in the parameter store: %s", error)
-            finally:
+        told, self._command = self._command is not None, None
+        try:
+            # A process that took up a run whose nodes were gone has no tether, and the secret of the one before.
+            if told and (tether is not None or self._record.launches):
+                self._forget()
+        except RubberBandError as error:
+            _logger.warning("the run's secret is still in the parameter store: %s", error)
+        finally:
+            if tether is not None:
                 tether.close()
-        self._clients.close()
+            self._clients.close()
+
+    def _forget(self) -> None:
+        """Remove the run's secret, unless a node is left that has to read it."""
+        for pause_s in FORGET_S:
+            try:
+                return self._remove_secret()
+            except NoAnswer:
+                pause(self._clock, pause_s)
+        return self._remove_secret()
+
+    def _remove_secret(self) -> None:
+        if not self.owned(self._run):
+            SecretEntry(self._clients.service("ssm"), entry_name(self._run), {}).delete()
 
     def _rent(self, names: Sequence[str], instance_type: InstanceType) -> str:
         """Make the calls; why some nodes could not be had."""
-        shape = self._shape(instance_type)
-        ground = self._grounds()
-        if shape.architectures and ground.image.architecture not in shape.architectures:
-            raise InvalidInput(
-                f"{KEY}.image",
-                f"must be for {' or '.join(shape.architectures)}, as {instance_type.name!r} is; {ground.image.id} is "
-                f"for {ground.image.architecture}",
-            )
+        ground = self._around.ground(self._record.launches)
+        self._around.check_fits(instance_type, ground)
         self._tell(dict.fromkeys(self._fleet.unplaced(names), instance_type))
         launching = Launching(
             clients=self._clients,
@@ -273,21 +273,6 @@ class Ec2Provider:
             return last_resort(self._settings.lifetime_s)
         return self._tether.script(token, nodes)
 
-    def _who(self) -> Identity:
-        if self._identity is None:
-            self._identity = Identity.ask(self._clients)
-        return self._identity
-
-    def _grounds(self) -> Ground:
-        if self._ground is None:
-            self._ground = Ground.find(self._clients, self._settings, self._who(), self._record.launches)
-        return self._ground
-
-    def _shape(self, instance_type: InstanceType) -> InstanceShape:
-        if instance_type.name not in self._shapes:
-            self._shapes[instance_type.name] = describe(self._clients.control, instance_type.name)
-        return self._shapes[instance_type.name]
-
     def _tell(self, nodes: Mapping[str, InstanceType]) -> None:
         """Have what these nodes run, and where this program listens, ready for them."""
         if self._command is None or not nodes:
@@ -299,7 +284,7 @@ class Ec2Provider:
                 clients=self._clients,
                 settings=self._settings,
                 run=self._run,
-                owner=self._who().name,
+                owner=self._around.identity.name,
                 lifeline=self._make_lifeline,
             )
         self._tether.ready(nodes)
@@ -314,15 +299,27 @@ class Ec2Provider:
         if notice is not None:
             self._inbox.put(notice)
 
-    def _look(self) -> None:
-        """List the run's instances, say what is new, and end what was given back."""
+    def _look(self) -> bool:
+        """List the run's instances, say what is new, and end what was given back; whether anything was new."""
         seen = listing.of_run(self._clients.control, self._run)
         said = self._fleet.take(seen, self._record)
-        if said:
-            self._changed_s = self._clock.now()
-        self._say(said)
+        self._say(self._quotes.priced(said, self._fleet.types, self._record.warn))
         self._fleet.close(seen)
         self._remark()
+        return bool(said)
+
+    def _glance(self) -> bool:
+        """Look, as far as that is possible now."""
+        if self._fleet.idle:
+            self._remark()
+            return False
+        try:
+            return self._look()
+        except NoAnswer as error:
+            _logger.warning("looking at the run's instances: %s", error)
+        except CallRefused as refused:
+            self._record.warn(f"{self._grave(refused)}; until then nobody sees what becomes of them")
+        return False
 
     def _remark(self) -> None:
         for text in self._fleet.remarks():
@@ -331,33 +328,6 @@ class Ec2Provider:
     def _say(self, notices: Sequence[NodeNotice]) -> None:
         for notice in notices:
             self._inbox.put(notice)
-
-    def _stir(self) -> None:
-        """Something is under way: look often for a while."""
-        self._pause_s, self._changed_s = LOOK_S, self._clock.now()
-        self._arrange()
-
-    def _arrange(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if self._fleet.idle else self._clock.call_at(self._clock.now() + self._pause_s, self._due)
-
-    def _due(self) -> None:
-        self._timer = None
-        if self._fleet.idle:
-            self._remark()
-            return
-        before_s = self._changed_s
-        try:
-            self._look()
-        except NoAnswer as error:
-            _logger.warning("looking at the run's instances: %s", error)
-        except CallRefused as refused:
-            self._record.warn(f"{self._grave(refused)}; until then nobody sees what becomes of them")
-        calm = not self._fleet.restless or self._clock.now() > self._changed_s + CALM_S
-        quiet = self._changed_s == before_s and calm
-        self._pause_s = min(LONGEST_LOOK_S, self._pause_s * _GROWTH) if quiet else LOOK_S
-        self._arrange()
 
     def _grave(self, refused: CallRefused) -> RubberBandError:
         """What a refusal means for the run: an error of its input, or nodes that nobody here can end any more."""

@@ -11,6 +11,7 @@ from rb_core.providers.ec2.clients import Clients
 from rb_core.providers.ec2.instance_types import InstanceShape
 from rb_core.providers.ec2.refusals import answering
 from rb_core.providers.ec2.settings import KEY
+from rb_core.providers.ec2.spot_history import newest, spot_history
 
 QUOTAS: Mapping[tuple[str, Market], str] = {
     ("p", Market.ON_DEMAND): "L-417A185B",
@@ -97,12 +98,8 @@ def inspect_history(intent: Intent, region: str, now: datetime) -> Finding:
 
 def inspect_spot(clients: Clients, instance_type: InstanceType, zones: Sequence[str], now: datetime) -> Finding:
     """What a type costs on spot now, against the price that is planned with. Raises as `answering`."""
-    with answering("ec2:DescribeSpotPriceHistory"):
-        pages = clients.control.get_paginator("describe_spot_price_history").paginate(
-            StartTime=now, InstanceTypes=[instance_type.name], ProductDescriptions=["Linux/UNIX"]
-        )
-        rows = [row for page in pages for row in page["SpotPriceHistory"] if row["AvailabilityZone"] in zones]
-    prices = {row["AvailabilityZone"]: float(row["SpotPrice"]) for row in rows}
+    told = newest(spot_history(clients.control, [instance_type.name], now))
+    prices = {zone: price.usd_per_hour for (_, zone), price in told.items() if zone in zones}
     if not prices:
         return problem(
             "spot price",

@@ -102,11 +102,6 @@ class Tether:
             self._bootstraps.pop(name, None)
         self._lifeline.dismiss(nodes)
 
-    def forget(self) -> None:
-        """Remove the secret: no node of the run is left. Raises as `SecretEntry.delete`."""
-        self._entry.delete()
-        self._written = ""
-
     def close(self) -> None:
         """Renew no lease any more. Idempotent."""
         self._lifeline.close()

@@ -100,10 +100,14 @@ class Program:
             command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
+    @property
+    def log(self) -> Path | None:
+        """The newest run's log; None before there is one."""
+        return max(self._home.glob("**/events.jsonl"), key=lambda log: log.stat().st_mtime, default=None)
+
     def events(self) -> tuple[Event, ...]:
-        """What the newest run's log tells so far."""
-        logs = sorted(self._home.glob("**/events.jsonl"), key=lambda log: log.stat().st_mtime)
-        return tuple(read_log(logs[-1]).events) if logs else ()
+        """What that log tells so far."""
+        return () if self.log is None else tuple(read_log(self.log).events)
 
     def until(self, met: Callable[[tuple[Event, ...]], bool], limit_s: float = 240.0) -> tuple[Event, ...]:
         """The events, once they meet a condition; fails when the program ends before."""

@@ -116,7 +116,8 @@ def test_a_run_whose_driver_is_killed_is_resumed_and_leaves_nothing(cloud, tmp_p
     before = program.until(lambda events: count(events, TrialSaved) > 1)
     program.process.send_signal(signal.SIGKILL)
     program.process.wait()
-    again = Program(tmp_path / "home", "run", "--resume", "--json", "--yes")
+    assert program.log is not None
+    again = Program(tmp_path / "home", "run", "--resume", str(program.log.parent), "--json", "--yes")
     told = again.answer()
     events = again.events()
     assert told["state"] == "done"

@@ -101,6 +101,16 @@ def test_its_own_is_where_nodes_reach_this_machine():
     assert said.stdout.startswith("127.0.0.77 127.0.0.77:"), said.stderr
 
 
+def test_one_that_is_joined_has_to_be_where_nodes_reach_it(ray_cluster: RayCluster):
+    joined = RayCluster()
+    joined.serve(lambda: "10.0.0.9")
+    with pytest.raises(InvalidInput, match=r"on 127\.0\.0\.2 alone.*--node-ip-address=10\.0\.0\.9"), joined:
+        pass
+    with RayCluster() as joined, pytest.raises(InvalidInput, match=r"10\.0\.0\.9"):
+        joined.serve(lambda: "10.0.0.9")
+    assert ray.is_initialized()
+
+
 def test_a_second_one_in_a_connected_program_uses_the_connection_and_leaves_it(ray_cluster: RayCluster):
     with RayCluster() as second:
         assert second.address == ray_cluster.address

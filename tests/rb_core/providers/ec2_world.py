@@ -69,8 +69,7 @@ class World:
     def resume(self, **settings: Any) -> None:
         """Another process goes on: all that it knows is the log."""
         journal = self.fresh()
-        if self.provider._timer is not None:
-            self.provider._timer.cancel()
+        self.provider._lookout.stop()
         self.inbox = self.clock.inbox()
         self.settings |= settings
         earlier, self.provider = self.provider, _provider(self)
