@@ -14,11 +14,12 @@ from collections.abc import Sequence
 
 from rb_core.clock import ManualClock
 from rb_core.hardware import InstanceType
-from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Provider
+from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Provider, Recording
 from rb_core.testing.depot_contract import DepotContract
 from rb_core.testing.depots import FakeDepot, FolderDepot
 from rb_core.testing.fakes import FakeHandle, FakeLauncher, FakeNode, FakeProvider, FakeTraining
 from rb_core.testing.launching_contract import LauncherContract
+from rb_core.testing.records import MemoryRecord
 
 __all__ = [
     "DepotContract",
@@ -30,6 +31,7 @@ __all__ = [
     "FakeTraining",
     "FolderDepot",
     "LauncherContract",
+    "MemoryRecord",
     "ProviderContract",
 ]
 
@@ -161,7 +163,10 @@ class ProviderContract(ABC):
     def _made(self) -> tuple[Provider, Inbox]:
         clock = self.clock()
         inbox = clock.inbox()
-        return self.make(clock, inbox), inbox
+        provider = self.make(clock, inbox)
+        if isinstance(provider, Recording):
+            provider.record(MemoryRecord(clock))
+        return provider, inbox
 
     def _close(self, provider: Provider) -> None:
         provider.release(provider.owned("r"))

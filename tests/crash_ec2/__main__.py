@@ -65,6 +65,8 @@ def main() -> int:
     with Pool(asked.processes) as pool:
         for verdict in pool.imap_unordered(judge, cases, chunksize=4):
             runs += 1
+            if runs % 100 == 0:
+                print(f"{runs} runs, {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
             kills += len(verdict.killed_at)
             if verdict.problems:
                 broken[verdict.condition] += 1

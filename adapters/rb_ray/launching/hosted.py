@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from rb_core.hardware import Cloud, InstanceType
-from rb_core.ports import Inbox, NodeNews, NodeNotice, Notice, Provider, Slot
+from rb_core.ports import Inbox, NodeNews, NodeNotice, Notice, Provider, Record, Recording, Slot, Zoned
 from rb_ray.nodes.between import Between
 
 
@@ -36,6 +36,16 @@ class HostedNodes:
     def check(self, cloud: Cloud) -> None:
         """As the provider of the nodes."""
         self._nodes.check(cloud)
+
+    def record(self, record: Record) -> None:
+        """As the provider of the nodes, where that keeps a record."""
+        if isinstance(self._nodes, Recording):
+            self._nodes.record(record)
+
+    def together(self, wanted: bool) -> None:
+        """As the provider of the nodes, where that has zones."""
+        if isinstance(self._nodes, Zoned):
+            self._nodes.together(wanted)
 
     def launch(self, names: Sequence[str], instance_type: InstanceType, *, run: str) -> None:
         """As the provider of the nodes."""

@@ -230,8 +230,8 @@ class RayCluster:
         if here and not here.startswith("127."):
             raise InvalidInput(
                 "RAY_ADDRESS",
-                f"names a cluster that listens on {self._host} alone, which nodes on other machines do not reach; start "
-                f"its head with `ray start --head --node-ip-address={here}` and a token, then connect to that",
+                f"names a cluster that listens on {self._host} alone, which nodes on other machines do not reach; "
+                f"start its head with `ray start --head --node-ip-address={here}` and a token, then connect to that",
             )
 
     def _start(self) -> None:

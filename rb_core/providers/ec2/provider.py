@@ -27,10 +27,9 @@ from rb_core.providers.ec2.request import last_resort
 from rb_core.providers.ec2.settings import Ec2Settings, region_of
 from rb_core.providers.ec2.surroundings import Surroundings
 from rb_core.providers.ec2.tether import LifelineFactory, Tether, driver_address
-from rb_core.providers.ec2.unwritten import Unwritten
 
 FORGET_S = (1.0, 2.0)
-"""Pauses between tries to remove the run's secret: after that only a collection would."""
+"""Pauses between the tries to remove the run's secret, which nobody would remove later but a collection."""
 
 _logger = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class Ec2Provider:
         self._clock = clock
         self._inbox = inbox
         self._make_lifeline = lifeline
-        self._record: Record = Unwritten(clock)
+        self._recorded: Record | None = None
         self._attempts = Attempts(clock, self._settings.grace_s)
         self._fleet = Fleet(
             lambda: self._clients.control,
@@ -105,13 +104,13 @@ class Ec2Provider:
             InvalidInput: the run was begun in another account or region than this program is in now.
             NoAnswer: AWS does not say which account it is.
         """
-        if record is self._record:
+        if record is self._recorded:
             return
         for launch in record.launches.values():
             self._run = self._run or str(launch.request.get("run", ""))
         if record.launches:
             check_same(record.launches, region=self._clients.region, account=self._around.identity.account)
-        self._record = record
+        self._recorded = record
         self._attempts.recall(record, CONNECT_S + LAUNCH_READ_S)
 
     def reach(self) -> str:
@@ -220,7 +219,7 @@ class Ec2Provider:
         told, self._command = self._command is not None, None
         try:
             # A process that took up a run whose nodes were gone has no tether, and the secret of the one before.
-            if told and (tether is not None or self._record.launches):
+            if told and self._recorded is not None and (tether is not None or self._recorded.launches):
                 self._forget()
         except RubberBandError as error:
             _logger.warning("the run's secret is still in the parameter store: %s", error)
@@ -241,6 +240,15 @@ class Ec2Provider:
     def _remove_secret(self) -> None:
         if not self.owned(self._run):
             SecretEntry(self._clients.service("ssm"), entry_name(self._run), {}).delete()
+
+    @property
+    def _record(self) -> Record:
+        if self._recorded is None:
+            raise RubberBandError(
+                "nothing is rented on EC2 that is not in a log first, and this provider was given none: call its "
+                "record() before its launch() or adopt()"
+            )
+        return self._recorded
 
     def _rent(self, names: Sequence[str], instance_type: InstanceType) -> str:
         """Make the calls; why some nodes could not be had."""

@@ -74,6 +74,11 @@ def count(events: tuple[Event, ...], kind: type[Event]) -> int:
     return sum(isinstance(event, kind) for event in events)
 
 
+def granted(events: tuple[Event, ...]) -> set[str]:
+    """What the log says was rented."""
+    return {instance for event in events if isinstance(event, LaunchGranted) for instance in event.instances}
+
+
 def on_two_nodes(folder: Path, cloud: FaultyEC2) -> Path:
     """An experiment whose plan is two nodes at first."""
     table = cloud_table(cloud, max_nodes=2).replace("usd_per_hour = 0.085", 'usd_per_hour = 0.085, market = "spot"')
@@ -105,6 +110,7 @@ def test_a_run_goes_on_when_one_instance_is_taken_back_and_one_never_comes(cloud
     assert 0 < leaving.in_s <= NOTICE_S
     # What trained there went on from its checkpoint.
     assert any(event.from_iteration not in (0, 40) for event in events if isinstance(event, TrialStarted))
+    assert {made.id for made in ec2.instances()} == granted(events)
     assert nothing_left(ec2, machines)
     assert ec2.counts()["DeleteParameter"] == 1
 
@@ -127,8 +133,7 @@ def test_a_run_whose_driver_is_killed_is_resumed_and_leaves_nothing(cloud, tmp_p
     assert any(event.from_iteration not in (0, 40) for event in events if isinstance(event, TrialStarted))
     reports = [(event.trial, event.iterations) for event in events if isinstance(event, TrialReported)]
     assert len(reports) < 2 * len(set(reports))
-    granted = {made for event in events if isinstance(event, LaunchGranted) for made in event.instances}
-    assert {made.id for made in ec2.instances()} == granted
+    assert {made.id for made in ec2.instances()} == granted(events)
     assert nothing_left(ec2, machines)
 
 

@@ -1,5 +1,6 @@
 import atexit
 import dataclasses
+import json
 
 import pytest
 from rb_ray.scheduling.elastic import ElasticFleet
@@ -257,6 +258,26 @@ def test_the_end_gives_everything_back_and_ends_the_log(rig):
     rig.fleet.settle()
     rig.fleet.poll()
     assert rig.kinds(RunStarted, NodeReleased, RunEnded) == [RunStarted, NodeReleased, NodeReleased, RunEnded]
+
+
+def test_how_long_nodes_took_to_start_is_kept_for_the_plans_to_come(tmp_path):
+    far = dataclasses.replace(CLOUD, provider="far")
+
+    class Far(Rig):
+        def sitting(self):
+            return ElasticFleet(far, self.rent, self.clock, directory=self.home)
+
+        def open(self):
+            self.fleet.open("r", bundle={"CPU": 1.0}, restored=False)
+            self.fleet.planned(dataclasses.replace(PROBLEM, cloud=far), PLAN)
+
+    rig = Far(tmp_path)
+    rig.fleet.resize(box(2), 0)
+    rig.wait(91.0)
+    rig.fleet.settle()
+    (pool,) = json.loads((tmp_path / "latencies.json").read_text())["pools"]
+    assert (pool["provider"], pool["instance_type"]) == ("far", "box")
+    assert [(start["launch_s"], start["init_s"]) for start in pool["starts"]] == [(30.0, 60.0)] * 2
 
 
 def test_nodes_that_stay_are_named(tmp_path):

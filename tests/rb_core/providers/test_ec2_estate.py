@@ -19,6 +19,7 @@ from rb_core.providers.ec2.groups import ensure
 from rb_core.providers.ec2.possessions import expiry
 
 HERE, THERE = "us-east-1", "us-west-2"
+SPOT_REQUEST = "spot-instances-request"
 NOW = datetime(2026, 12, 2, tzinfo=UTC)
 
 
@@ -230,3 +231,35 @@ def test_regions_are_those_of_the_account(world, monkeypatch):
 def test_an_expiry_that_says_no_time_is_none(text):
     assert expiry(text) is None
     assert expiry("2026-12-02T00:00:00Z") == NOW
+
+
+def test_standing_spot_requests_of_closed_runs_are_cancelled_and_others_are_not(world):
+    spot = {"MarketType": "spot", "SpotOptions": {"SpotInstanceType": "one-time"}}
+    for run in ("closed", "lives"):
+        own = [{"ResourceType": kind, "Tags": tag.listed({tag.RUN: run})} for kind in ("instance", SPOT_REQUEST)]
+        world.ec2().run_instances(
+            ImageId=world.cloud.image(), InstanceType="t3.micro", MinCount=1, MaxCount=1, TagSpecifications=own,
+            InstanceMarketOptions=spot,
+        )  # fmt: skip
+    closed, lives = world.cloud.open_spot_requests()
+    # None of ours is persistent: somebody has made these so, and they would rent anew.
+    for request in world.cloud.backend(HERE).spot_instance_requests.values():
+        request.type = "persistent"
+    collected = world.collect({"lives": known(Life.LIVES), "closed": known(Life.CLOSED)})
+    assert collected.troubles == ()
+    gone = {found.belonging.ident: found.gone for found in collected.found if found.belonging.kind is Kind.REQUEST}
+    assert gone == {closed: True, lives: False}
+    assert world.cloud.open_spot_requests() == [lives]
+    assert world.cloud.counts()["CancelSpotInstanceRequests"] == 1
+
+
+def test_protection_in_a_batch_of_several_runs_keeps_nobody_else_alive(world):
+    runs = {"first": known(Life.CLOSED), "second": known(Life.ABANDONED), "lives": known(Life.LIVES)}
+    ids = {run: [world.rent(run) for _ in range(3)] for run in runs}
+    for run in runs:
+        world.ec2().modify_instance_attribute(InstanceId=ids[run][1], DisableApiTermination={"Value": True})
+    collected = world.collect(runs)
+    assert (collected.troubles, collected.left) == ((), ())
+    assert world.alive == set(ids["lives"])
+    told = world.ec2().describe_instance_attribute(InstanceId=ids["lives"][1], Attribute="disableApiTermination")
+    assert told["DisableApiTermination"]["Value"]

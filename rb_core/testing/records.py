@@ -1,4 +1,4 @@
-"""Where a provider writes that nobody has given a log: into memory alone."""
+"""A log for providers that is kept in memory alone: for tests of a provider without a run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rb_core.ports import Clock, Launch
 _logger = logging.getLogger(__name__)
 
 
-class Unwritten:
-    """A `rb_core.ports.Record` that ends with the process: what was rented is then found by its tags alone."""
+class MemoryRecord:
+    """A `rb_core.ports.Record` that ends with the process. What is rented under it is lost when that is killed."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
