@@ -91,8 +91,10 @@ def test_no_folder_takes_the_name_of_another_project():
 def test_tests_and_examples_cannot_be_imported_by_name():
     packages = {shown(p) for p in files("__init__.py") if shown(p).startswith(("tests/", "examples/"))}
     assert packages == {
-        "examples/sample_plugin/src/rubberband_sample_plugin/__init__.py", "tests/faulty_ec2/__init__.py"
-    }  # fmt: skip
+        "examples/sample_plugin/src/rubberband_sample_plugin/__init__.py",
+        "tests/crash_ec2/__init__.py",
+        "tests/faulty_ec2/__init__.py",
+    }
 
 
 def test_test_files_differ_in_name():

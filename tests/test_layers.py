@@ -21,8 +21,8 @@ LAYERS = (
     # 2, ports: what the engine and the user's function see of each other and of the world
     "ports clock trial target training estate inspection",
     # 3, doing: what remembers and decides
-    "eventlog lease journal state ledger budget cluster collecting holdings engine trial_timer profiler report breakdown "
-    "shares survey testing",
+    "eventlog lease journal state ledger budget cluster collecting holdings engine trial_timer profiler report "
+    "breakdown shares survey testing",
     # 4, edges: what touches processes, networks and SDKs, and what is simulated in their place
     "launchers providers sim",
 )

@@ -170,6 +170,10 @@ class Fleet:
         with self._lock:
             for node in list(self._held.values()):
                 found = shown.get(node.name)
+                call = self._attempts.of(node.name)
+                if call is not None:
+                    # Shown before its call was answered, it has begun no earlier than that call.
+                    node.begun_s = max(node.begun_s, call[0].begun_s)
                 if found is not None:
                     told: Sequence[NodeNotice] = node.look(found, now_s, self._boot_s)
                 elif node.name in unseen or self._attempts.vain(node.name):

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from faulty_ec2 import FaultyEC2, Instance, use
@@ -88,7 +88,7 @@ def ticking(cloud: FaultyEC2) -> Iterator[None]:
 
 
 class Program:
-    """An `rb-tune` that runs; its run's directory is under `home`."""
+    """An `rb-tune` that runs, and is ended with the `with` block; its run's directory is under `home`."""
 
     def __init__(self, home: Path, *arguments: str) -> None:
         self._home = home
@@ -99,6 +99,17 @@ class Program:
         self.process = subprocess.Popen(
             command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once, as nothing that it could know of. Idempotent."""
+        self.process.kill()
+        self.process.communicate()
 
     @property
     def log(self) -> Path | None:
@@ -119,7 +130,7 @@ class Program:
             pause.wait(0.2)
         return self.events()
 
-    def answer(self, limit_s: float = 400.0) -> dict[str, Any]:
+    def answer(self, limit_s: float = 240.0) -> dict[str, Any]:
         """What it prints with `--json`, when it has ended well."""
         out, said = self.process.communicate(timeout=limit_s)
         assert self.process.returncode == 0, said

@@ -164,10 +164,11 @@ class Ec2Machine(RuleBasedStateMachine):
 
     @invariant()
     def never_above_the_limit(self):
-        up = [
-            each for each in self.cloud.alive() if each.state in ("pending", "running") and each.id not in self.altered
-        ]
-        assert len(up) <= MOST_NODES, f"{len(up)} instances are up, and {MOST_NODES} nodes may be"
+        # One that was given back before EC2 showed it, or whose end had no answer, is up for a while beside the others.
+        state = self.journal.state
+        up = [each for each in self.cloud.alive() if each.state in ("pending", "running")]
+        names = {state.launches[each.tags[tag.ATTEMPT]].nodes[each.launch_index] for each in up}
+        assert len([name for name in names if state.nodes[name].released_s is None]) <= MOST_NODES
 
     @invariant()
     def everything_alive_is_tagged(self):
@@ -201,8 +202,16 @@ class Ec2Machine(RuleBasedStateMachine):
     def known_to_s(self, node):
         # A start is billed for a minute, seen or not.
         end_s = self.journal.t_s if node.released_s is None else node.released_s
-        brief = node.running_s is None or end_s - node.running_s < 60.0
-        return self.blind_s + (60.0 if brief else KNOWN_TO_S)
+        lived_s = 0.0 if node.running_s is None else end_s - node.running_s
+        if node.node in self.reclaimed_unseen():
+            return self.blind_s + 60.0 + lived_s
+        return self.blind_s + (60.0 if lived_s < 60.0 else KNOWN_TO_S)
+
+    def reclaimed_unseen(self):
+        # EC2 asks nothing for these; the run gave them back before it looked again, and counts what they ran.
+        launches = self.journal.state.launches
+        taken = [each for each in self.cloud.instances() if each.reason == "Server.SpotInstanceTermination"]
+        return {launches[each.tags[tag.ATTEMPT]].nodes[each.launch_index] for each in taken}
 
 
 def by_us(call):

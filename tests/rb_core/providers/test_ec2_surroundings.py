@@ -44,3 +44,13 @@ def test_a_process_that_takes_up_a_run_without_nodes_removes_the_secret_of_the_o
         made.wait(20.0)
         assert made.over
         assert made.left() == []
+
+
+def test_what_is_shown_before_its_call_is_answered_began_no_earlier_than_the_call():
+    with world(boot_s=1.0) as w:
+        w.wait(300.0)
+        w.cloud.fault("RunInstances", "drop_after")
+        with pytest.raises(NoAnswer):
+            w.provider.launch(names(1), CPU, run=RUN)
+        running, _ = w.wait(10.0)
+        assert 0.0 <= running.ago_s <= 10.0
