@@ -12,7 +12,7 @@ from source_tree import ROOT
 
 SPOT = ROOT / "examples" / "spot"
 RESULTS = SPOT / "results"
-LEAST_SEEDS = 40
+LEAST_SEEDS = 1000
 PART = ["--experiment", "SHA(64,4,508,2)", "--rate", "0.1", "--seeds", "3"]
 
 
