@@ -38,6 +38,7 @@ class Fleet:
         self._grace_s = grace_s
         self._held: dict[str, HeldInstance] = {}
         self._closing: set[str] = set()
+        self._ending: set[str] = set()
         self._disowned: set[str] = set()
         self._remarks: list[str] = []
         self._lock = threading.RLock()
@@ -48,6 +49,12 @@ class Fleet:
     def get(self, name: str) -> HeldInstance | None:
         """A node that is held; None where it is not."""
         return self._held.get(name)
+
+    @property
+    def size(self) -> int:
+        """Nodes that are held, or given back while EC2 has not agreed yet to end them."""
+        with self._lock:
+            return len(self._held) + len(self._closing - self._ending)
 
     @property
     def types(self) -> Mapping[str, InstanceType]:
@@ -223,7 +230,9 @@ class Fleet:
         self._attempts.mark_ended(done.missing)
         with self._lock:
             self._remarks += [f"the protection of {each} against being ended was lifted" for each in done.unprotected]
+            self._ending |= {name for name, found in mine.items() if {each.instance for each in found} <= {*done.ended}}
             self._closing -= gone | set(late)
+            self._ending &= self._closing
 
     def owned(self, seen: Sequence[SeenInstance]) -> list[str]:
         """Names of the nodes that a list shows, or may not show yet."""

@@ -78,6 +78,7 @@ class Ec2Provider:
         self._lookout = Lookout(clock, self._fleet, self._glance)
         self._quotes = Quotes(lambda: self._clients.control, clock)
         self._scarcity = Scarcity()
+        self._max_nodes = cloud.max_nodes
         self._around = Surroundings(self._clients, self._settings)
         self._command: Callable[[str, InstanceType], Bootstrap] | None = None
         self._tether: Tether | None = None
@@ -130,13 +131,16 @@ class Ec2Provider:
 
         Raises:
             LaunchFailure: there is no capacity or quota for any of them; nothing was requested.
-            NoAnswer: EC2 may or may not have obeyed; asked again, the very same call is repeated.
+            NoAnswer: EC2 may or may not have obeyed; asked again, the very same call is repeated. Or there would be
+                more than `max_nodes` instances beside those that were given back and that EC2 does not show yet.
             InvalidInput: credentials, rights, image, type or subnets are not as they must be.
             StrandedNodes: AWS does not let this program do anything any more, and instances are alive.
         """
         self._run = run
         self._fleet.hold(list(dict.fromkeys(names)), instance_type)
         try:
+            if self._fleet.unplaced(names) and self._fleet.size > self._max_nodes:
+                raise NoAnswer(f"nodes that were given back are still up: with these there would be {self._fleet.size}")
             missing = self._rent(names, instance_type)
         except CallRefused as refused:
             self._fleet.drop(names)
