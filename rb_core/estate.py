@@ -250,8 +250,10 @@ def check_run(key: str, run: str, runs: Mapping[str, Known]) -> str:
     """A run that may be collected by its name.
 
     Raises:
-        InvalidInput: it lives.
+        InvalidInput: it lives, or it is no name of one run.
     """
+    if not run.strip() or set(run) & set("*?"):
+        raise InvalidInput(key, f"must be the id of one run, with neither '*' nor '?', got {run!r}")
     if run in runs and runs[run].life is Life.LIVES:
         raise InvalidInput(key, f"must be a run that nobody is at work on; {run} lives, `rb-tune stop {run}` ends it")
     return run

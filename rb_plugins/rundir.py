@@ -104,7 +104,7 @@ class RunDirectory:
             UnusableLog: it cannot be made.
         """
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "run"
-        run = f"{slug}-{utc:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        run = f"{slug}-{utc:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         path = home / "runs" / run
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -176,3 +176,10 @@ def test_a_policy_is_shown_and_printed():
 def test_the_commands_are_there():
     assert {"nodes", "gc", "policy", "check"} <= set(main.commands)
     assert (estates.gc, checking.check) == (main.commands["gc"], main.commands["check"])
+
+
+@pytest.mark.parametrize("run", ["", " ", "*", "digits-?"])
+def test_only_one_run_is_collected_by_name(run):
+    refused = CliRunner().invoke(main, ["gc", "--region", HERE, "--run", run])
+    assert refused.exit_code == 2
+    assert f"--run: must be the id of one run, with neither '*' nor '?', got {run!r}" in refused.stderr

@@ -7,6 +7,7 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import InvalidDefaultsMode
 
 from rb_core.errors import InvalidInput
 from rb_core.providers.ec2.refusals import answering
@@ -23,6 +24,8 @@ CONTROL_READ_S = 15.0
 
 class Clients:
     """Clients of one region, made when they are first used. May be used from several threads.
+
+    Using one raises `InvalidInput` where the environment or the profile sets what boto3 does not take.
 
     Attributes:
         region: whose.
@@ -105,9 +108,16 @@ class Clients:
     def _client(self, key: str, service: str, config: Config) -> Any:
         with self._lock:
             if key not in self._made:
-                self._made[key] = self.session.client(
-                    service, region_name=self.region, config=config, endpoint_url=self._endpoint
-                )
+                try:
+                    self._made[key] = self.session.client(
+                        service, region_name=self.region, config=config, endpoint_url=self._endpoint
+                    )
+                except (ValueError, InvalidDefaultsMode) as error:
+                    raise InvalidInput(
+                        "",
+                        f"the SDK takes no such settings ({error}); look at the region, AWS_ENDPOINT_URL, "
+                        "AWS_DEFAULTS_MODE and the profile",
+                    ) from error
             return self._made[key]
 
 

@@ -115,7 +115,8 @@ def of_run(ec2: Any, run: str) -> tuple[SeenInstance, ...]:
         NoAnswer: EC2 did not answer.
         CallRefused: it may not be asked.
     """
-    return _found(ec2, [{"Name": f"tag:{tag.RUN}", "Values": [run]}])
+    # EC2 takes ``*`` and ``?`` in a filter's value as wildcards, by which one run would hold all others' for its own.
+    return tuple(each for each in _found(ec2, [{"Name": f"tag:{tag.RUN}", "Values": [run]}]) if each.run == run)
 
 
 def of_anyone(ec2: Any) -> tuple[SeenInstance, ...]:

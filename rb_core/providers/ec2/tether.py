@@ -116,7 +116,7 @@ def driver_address(settings: Ec2Settings) -> str:
     if settings.driver_address:
         try:
             return socket.gethostbyname(settings.driver_address)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise InvalidInput(
                 f"{KEY}.driver_address",
                 f"must be an address of this machine, or a name of it that is known here, got "

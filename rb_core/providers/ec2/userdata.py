@@ -24,6 +24,11 @@ _SCRIPT = """\
 #!/bin/bash
 shutdown -h +{minutes}
 # {run} {attempt}
+per_boot=/var/lib/cloud/scripts/per-boot
+if [ -d "$per_boot" ]; then
+  # All this is run at the first boot alone, and a reboot forgets it: such a node is of no use any more.
+  printf '#!/bin/sh\nshutdown -h now\n' >"$per_boot/rubberband" && chmod 755 "$per_boot/rubberband"
+fi
 umask 077
 folder=$(mktemp -d -t rb-XXXXXX)
 for python in {pythons}; do

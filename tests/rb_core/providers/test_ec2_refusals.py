@@ -17,6 +17,7 @@ from rb_core.providers.ec2.clients import Clients
 from rb_core.providers.ec2.provider import Ec2Provider
 from rb_core.providers.ec2.refusals import CallRefused, RefusalKind, StrandedNodes, answering
 from rb_core.providers.ec2.settings import Ec2Settings
+from rb_core.providers.ec2.tether import driver_address
 from rb_plugins.builtins import rubberband_register_providers
 
 
@@ -190,3 +191,26 @@ def test_renting_calls_are_made_once_and_others_are_repeated():
         with pytest.raises(Exception, match="InsufficientInstanceCapacity"):
             w.provider.launch(names(1), GPU, run=RUN)
         assert w.cloud.counts()["RunInstances"] == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("AWS_ENDPOINT_URL", "garbage"), ("AWS_DEFAULTS_MODE", "often")])
+def test_what_the_sdk_does_not_take_is_bad_input(monkeypatch, no_credentials, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidInput, match=f"{value}.*AWS_ENDPOINT_URL"):
+        Clients(REGION).control  # noqa: B018
+
+
+def test_a_runs_id_is_no_pattern():
+    with world() as w:
+        w.provider.launch(names(1), CPU, run=RUN)
+        w.wait(60)
+        assert w.provider.owned(RUN)
+        for pattern in ("*", "sha-?"):
+            assert w.provider.owned(pattern) == []
+        w.provider.release(names(1))
+
+
+@pytest.mark.parametrize("address", ["a..b", "a" * 64])
+def test_a_drivers_address_that_is_no_name_at_all(address):
+    with pytest.raises(InvalidInput, match=f"driver_address: must be an address of this machine.*{address!r}"):
+        driver_address(Ec2Settings(driver_address=address))

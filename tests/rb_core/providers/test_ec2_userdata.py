@@ -91,3 +91,22 @@ def test_the_agent_runs_on_python_3_8_and_imports_the_standard_library_alone():
         for alias in node.names
     }
     assert imported <= sys.stdlib_module_names
+
+
+def test_a_node_that_boots_again_ends(tmp_path):
+    text = script()
+    place = "/var/lib/cloud/scripts/per-boot"
+    assert text.count(place) == 1
+    block = text[text.index("per_boot=") : text.index("umask")].replace(place, str(tmp_path))
+    subprocess.run(["bash", "-c", block], check=True)
+    (left,) = tmp_path.iterdir()
+    assert left.read_text() == "#!/bin/sh\nshutdown -h now\n"
+    assert left.stat().st_mode & 0o111
+
+
+def test_an_image_without_cloud_init_is_left_as_it_is(tmp_path):
+    text = script()
+    block = text[text.index("per_boot=") : text.index("umask")]
+    away = block.replace("/var/lib/cloud/scripts/per-boot", str(tmp_path / "none"))
+    subprocess.run(["bash", "-c", away], check=True)
+    assert list(tmp_path.iterdir()) == []
