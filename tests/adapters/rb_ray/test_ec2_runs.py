@@ -150,4 +150,5 @@ def test_digits_to_the_end(cloud, tmp_path):
     assert told["best"]["score"] > 0.9
     assert nothing_left(ec2, machines)
     spent = told["actual"]["cost_usd"] + told["actual"].get("profiling_usd", 0.0)
-    assert spent == pytest.approx(ec2.bill(PRICES).of("instance"), rel=0.01)
+    # What happens between two looks is five seconds off at most, which is more than 1 % of such short lives.
+    assert spent == pytest.approx(ec2.bill(PRICES).of("instance"), abs=len(ec2.instances()) * 5.0 * 0.085 / 3600)
