@@ -13,16 +13,13 @@ from rb_core.errors import RubberBandError
 from rb_core.events import SCHEMA
 from rb_core.inspection import Finding, Inspecting, Intent, ok, problem, warning
 from rb_core.profile import ScalingProfile
-from rb_core.report import Table, age_days, duration
+from rb_core.report import OLD_DAYS, Table, age_days, duration
 from rb_plugins.forecast import Forecast
 from rb_plugins.lives import refusals
 from rb_plugins.rundir import RunDirectory
 from rb_plugins.session import Session
 from rb_plugins.storing import depot_at
 from rb_plugins.tuning import Tuning
-
-OLD_DAYS = 180
-"""Prices that are older have changed for some types."""
 
 
 def look_ahead(session: Session, tuning: Tuning, *, planner: str) -> list[Finding]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rb_core.errors import InvalidInput, LaunchFailure, NoAnswer, RubberBandError
-from rb_core.hardware import Cloud, InstanceType
+from rb_core.hardware import InstanceType
 from rb_core.ports import (
     Bootstrap,
     Clock,
@@ -19,13 +19,10 @@ from rb_core.ports import (
     NodeNotice,
     Notice,
     Provider,
-    Record,
-    Recording,
     Slot,
-    Zoned,
 )
 from rb_ray import _compat
-from rb_ray.nodes.between import Between
+from rb_ray.nodes.between import Between, Onward
 from rb_ray.nodes.bootstrap import node_resource
 from rb_ray.nodes.cluster import RayCluster
 from rb_ray.nodes.member import Member
@@ -79,7 +76,7 @@ class _Parting:
     drained_s: float | None = None
 
 
-class RayNodes:
+class RayNodes(Onward):
     """A provider whose nodes are ready once they have joined the Ray cluster, and lost once Ray holds them for dead.
 
     A node with other versions than this program's is lost, with both named. Nodes that are given back are drained
@@ -96,19 +93,19 @@ class RayNodes:
     """
 
     def __init__(self, make: Callable[[Inbox], Provider], *, cluster: RayCluster, clock: Clock, inbox: Inbox) -> None:
-        self._machines = make(Between(self._hear, inbox))
-        self.name = self._machines.name
-        if not isinstance(self._machines, Machines):
-            self._machines.close()
+        super().__init__(make(Between(self._hear, inbox)))
+        machines = self.behind
+        if not isinstance(machines, Machines):
+            self.behind.close()
             raise InvalidInput(
                 "cloud.provider", f"must be one whose nodes can join a Ray cluster, such as 'local', got {self.name!r}"
             )
         try:
-            cluster.serve(self._machines.reach)
+            cluster.serve(machines.reach)
         except InvalidInput:
-            self._machines.close()
+            self.behind.close()
             raise
-        self._machines.boot(self._bootstrap)
+        machines.boot(self._bootstrap)
         self._cluster = cluster
         self._clock = clock
         self._inbox = inbox
@@ -119,20 +116,6 @@ class RayNodes:
         self._heard_s = 0.0
         self._gone = ""
         self._versions = versions()
-
-    def check(self, cloud: Cloud) -> None:
-        """Raise `InvalidInput` when the machines' provider cannot serve this cloud."""
-        self._machines.check(cloud)
-
-    def record(self, record: Record) -> None:
-        """Have the machines' provider write down what it does, where it wants to."""
-        if isinstance(self._machines, Recording):
-            self._machines.record(record)
-
-    def together(self, wanted: bool) -> None:
-        """Have the machines stand in one zone, or not, where their provider has zones."""
-        if isinstance(self._machines, Zoned):
-            self._machines.together(wanted)
 
     def launch(self, names: Sequence[str], instance_type: InstanceType, *, run: str) -> None:
         """Request one node for each name. Idempotent by name.
@@ -149,7 +132,7 @@ class RayNodes:
             new = [name for name in names if name not in self._nodes]
             self._nodes.update({name: _Node(run=run, instance_type=instance_type) for name in new})
         try:
-            self._machines.launch(names, instance_type, run=run)
+            self.behind.launch(names, instance_type, run=run)
         except LaunchFailure:
             with self._lock:
                 for name in new:
@@ -162,14 +145,14 @@ class RayNodes:
         with self._lock:
             for name, instance_type in nodes.items():
                 self._nodes.setdefault(name, _Node(run=run, instance_type=instance_type))
-        self._machines.adopt(nodes, run=run)
+        self.behind.adopt(nodes, run=run)
 
     def slots(self, name: str) -> Sequence[Slot]:
         """The slots of a ready node, in order. Raises KeyError for a name that is not held, or not ready."""
         with self._lock:
             if self._nodes[name].member is None:
                 raise KeyError(name)
-        return self._machines.slots(name)
+        return self.behind.slots(name)
 
     def release(self, names: Sequence[str]) -> None:
         """Give nodes back; returns before they are gone. Idempotent."""
@@ -185,14 +168,10 @@ class RayNodes:
                 elif name not in self._parting:
                     unjoined.append(name)
         if unjoined:
-            self._machines.release(unjoined)
+            self.behind.release(unjoined)
             with self._lock:
                 for name in unjoined:
                     self._parting.pop(name, None)
-
-    def owned(self, run: str) -> Sequence[str]:
-        """Names of all nodes that the run holds, has requested, or has given back without their being gone yet."""
-        return self._machines.owned(run)
 
     @property
     def draining(self) -> Sequence[str]:
@@ -203,7 +182,7 @@ class RayNodes:
     def close(self) -> None:
         """Wait, for a while, until what was given back is gone, and let go of the cluster."""
         if self._watch is None:
-            self._machines.close()
+            self.behind.close()
             return
         self._watch.close()
         self._watch = None
@@ -215,7 +194,7 @@ class RayNodes:
                     self._look()
                 pause.wait(0.1)
         finally:
-            self._machines.close()
+            self.behind.close()
             self._cluster.__exit__()
 
     def _hold(self) -> None:
@@ -343,7 +322,7 @@ class RayNodes:
     def _take(self, name: str) -> None:
         """Have the machine ended; where nobody answers, the next look tries again."""
         try:
-            self._machines.release([name])
+            self.behind.release([name])
         except NoAnswer:
             return
         with self._lock:

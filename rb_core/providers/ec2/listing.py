@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from rb_core.providers.ec2 import tags as tag
-from rb_core.providers.ec2.refusals import answering
+from rb_core.providers.ec2.paging import rows
 
 PAGE = 500
 """Instances asked for at a time."""
@@ -115,13 +115,12 @@ def of_run(ec2: Any, run: str) -> tuple[SeenInstance, ...]:
         NoAnswer: EC2 did not answer.
         CallRefused: it may not be asked.
     """
-    # EC2 takes ``*`` and ``?`` in a filter's value as wildcards, by which one run would hold all others' for its own.
-    return tuple(each for each in _found(ec2, [{"Name": f"tag:{tag.RUN}", "Values": [run]}]) if each.run == run)
+    return tuple(each for each in _found(ec2, tag.filters(run)) if each.run == run)
 
 
 def of_anyone(ec2: Any) -> tuple[SeenInstance, ...]:
     """Every instance of the region with a tag of ours, whichever. Raises as `of_run`."""
-    return _found(ec2, [{"Name": "tag-key", "Values": [f"{tag.PREFIX}*"]}])
+    return _found(ec2, tag.filters(None))
 
 
 def by_ids(ec2: Any, ids: Iterable[str]) -> tuple[SeenInstance, ...]:
@@ -132,13 +131,12 @@ def by_ids(ec2: Any, ids: Iterable[str]) -> tuple[SeenInstance, ...]:
 
 
 def _found(ec2: Any, filters: Sequence[Mapping[str, Any]]) -> tuple[SeenInstance, ...]:
-    with answering("ec2:DescribeInstances"):
-        pages = ec2.get_paginator("describe_instances").paginate(
-            Filters=list(filters), PaginationConfig={"PageSize": PAGE}
-        )
-        return tuple(
-            SeenInstance.of(row)
-            for page in pages
-            for reservation in page.get("Reservations", ())
-            for row in reservation.get("Instances", ())
-        )
+    reservations = rows(
+        ec2,
+        "ec2:DescribeInstances",
+        "describe_instances",
+        "Reservations",
+        Filters=list(filters),
+        PaginationConfig={"PageSize": PAGE},
+    )
+    return tuple(SeenInstance.of(row) for reservation in reservations for row in reservation.get("Instances", ()))

@@ -8,7 +8,8 @@ from typing import Any
 
 from rb_core.errors import InvalidInput
 from rb_core.hardware import InstanceType
-from rb_core.providers.ec2.refusals import CallRefused, RefusalKind, answering
+from rb_core.providers.ec2.paging import rows
+from rb_core.providers.ec2.refusals import CallRefused, RefusalKind
 from rb_core.providers.ec2.settings import KEY, Ec2Settings
 
 REMEMBERED_S = 180.0
@@ -41,13 +42,12 @@ def places(ec2: Any, settings: Ec2Settings) -> tuple[Place, ...]:
         else {"Filters": [{"Name": "default-for-az", "Values": ["true"]}]}
     )
     try:
-        with answering("ec2:DescribeSubnets"):
-            rows = [row for page in ec2.get_paginator("describe_subnets").paginate(**asked) for row in page["Subnets"]]
+        told = rows(ec2, "ec2:DescribeSubnets", "describe_subnets", "Subnets", **asked)
     except CallRefused as refused:
         if refused.kind is RefusalKind.INPUT:
             raise InvalidInput(f"{KEY}.subnets", f"must name subnets of this region: {refused.said}") from refused
         raise refused.as_input() from refused
-    found = [Place(zone=row["AvailabilityZone"], subnet=row["SubnetId"], vpc=row["VpcId"]) for row in rows]
+    found = [Place(zone=row["AvailabilityZone"], subnet=row["SubnetId"], vpc=row["VpcId"]) for row in told]
     if not found:
         raise InvalidInput(f"{KEY}.subnets", "is missing, and the region has no default VPC; name subnets to use")
     vpcs = sorted({place.vpc for place in found})

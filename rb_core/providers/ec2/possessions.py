@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,8 +12,8 @@ from rb_core.providers.ec2 import listing
 from rb_core.providers.ec2 import tags as tag
 from rb_core.providers.ec2.clients import Clients
 from rb_core.providers.ec2.listing import InstanceState, SeenInstance
+from rb_core.providers.ec2.paging import rows
 from rb_core.providers.ec2.parameter import PREFIX
-from rb_core.providers.ec2.refusals import answering
 from rb_core.providers.ec2.trouble import ANSWERS, unseen
 
 _ALIVE = ("pending", "running", "stopping", "stopped", "shutting-down")
@@ -33,12 +33,12 @@ def inventory(clients: Clients, *, run: str | None, also: Collection[str]) -> In
         Kind.NODE: lambda: _machines(clients, run, also),
         Kind.DISK: lambda: _disks(clients, run),
         Kind.REQUEST: lambda: _requests(clients, run),
-        Kind.SECRET: lambda: _secrets(clients, run),
+        Kind.SECRET: lambda: _secrets(clients),
         Kind.GROUP: lambda: _groups(clients, run),
     }
     for kind, list_ in kinds.items():
         try:
-            found += list_()
+            found += [each for each in list_() if run in (None, each.run) or each.ident in also]
         except ANSWERS as error:
             troubles.append(unseen(clients.region, kind, error))
     return Inventory(belongings=tuple(found), troubles=tuple(troubles))
@@ -73,7 +73,7 @@ def _machine(region: str, seen: SeenInstance) -> Belonging:
 
 def _disks(clients: Clients, run: str | None) -> list[Belonging]:
     found = []
-    for row in _rows(clients.control, "ec2:DescribeVolumes", "describe_volumes", "Volumes", Filters=_ours(run)):
+    for row in rows(clients.control, "ec2:DescribeVolumes", "describe_volumes", "Volumes", Filters=tag.filters(run)):
         # A disk that goes with its machine is part of it.
         if any(attachment.get("DeleteOnTermination") for attachment in row.get("Attachments", ())):
             continue
@@ -94,12 +94,12 @@ def _disks(clients: Clients, run: str | None) -> list[Belonging]:
 
 
 def _requests(clients: Clients, run: str | None) -> list[Belonging]:
-    rows = _rows(
+    listed = rows(
         clients.control,
         "ec2:DescribeSpotInstanceRequests",
         "describe_spot_instance_requests",
         "SpotInstanceRequests",
-        Filters=_ours(run),
+        Filters=tag.filters(run),
     )
     return [
         _tagged(
@@ -112,42 +112,38 @@ def _requests(clients: Clients, run: str | None) -> list[Belonging]:
             state=row["State"],
             since=row.get("CreateTime"),
         )
-        for row in rows
+        for row in listed
         # A persistent one would rent anew when its instance ends; a one-time one ends with it.
         if row["State"] == "open" or (row["State"] in ("active", "disabled") and row.get("Type") == "persistent")
     ]
 
 
-def _secrets(clients: Clients, run: str | None) -> list[Belonging]:
+def _secrets(clients: Clients) -> list[Belonging]:
     filters = [{"Key": "Name", "Option": "BeginsWith", "Values": [PREFIX]}]
-    rows = _rows(
+    listed = rows(
         clients.service("ssm"),
         "ssm:DescribeParameters",
         "describe_parameters",
         "Parameters",
         ParameterFilters=filters,
     )
-    found = []
-    for row in rows:
-        owner = row["Name"].removeprefix(PREFIX)
-        if run in (None, owner):
-            found.append(
-                Belonging(
-                    kind=Kind.SECRET,
-                    ident=row["Name"],
-                    region=clients.region,
-                    run=owner,
-                    state="kept",
-                    since=row.get("LastModifiedDate"),
-                )
-            )
-    return found
+    return [
+        Belonging(
+            kind=Kind.SECRET,
+            ident=row["Name"],
+            region=clients.region,
+            run=row["Name"].removeprefix(PREFIX),
+            state="kept",
+            since=row.get("LastModifiedDate"),
+        )
+        for row in listed
+    ]
 
 
 def _groups(clients: Clients, run: str | None) -> list[Belonging]:
     ec2 = clients.control
-    rows = _rows(
-        ec2, "ec2:DescribeSecurityGroups", "describe_security_groups", "SecurityGroups", Filters=_ours(run)
+    listed = rows(
+        ec2, "ec2:DescribeSecurityGroups", "describe_security_groups", "SecurityGroups", Filters=tag.filters(run)
     )  # fmt: skip
     return [
         _tagged(
@@ -160,7 +156,7 @@ def _groups(clients: Clients, run: str | None) -> list[Belonging]:
             state="in use" if used else "unused",
             used=used,
         )
-        for row in rows
+        for row in listed
         for used in (_is_used(ec2, row["GroupId"]),)
     ]
 
@@ -170,13 +166,13 @@ def _is_used(ec2: Any, group: str) -> bool:
         {"Name": "instance.group-id", "Values": [group]},
         {"Name": "instance-state-name", "Values": list(_ALIVE)},
     ]
-    return any(True for _ in _rows(ec2, "ec2:DescribeInstances", "describe_instances", "Reservations", Filters=filters))
+    return bool(rows(ec2, "ec2:DescribeInstances", "describe_instances", "Reservations", Filters=filters))
 
 
 def _tagged(
-    kind: Kind, ident: str, region: str, rows: Sequence[Mapping[str, str]], **attributes: Any
+    kind: Kind, ident: str, region: str, listed: Sequence[Mapping[str, str]], **attributes: Any
 ) -> Belonging:  # fmt: skip
-    tags = {row["Key"]: row["Value"] for row in rows}
+    tags = {row["Key"]: row["Value"] for row in listed}
     return Belonging(
         kind=kind,
         ident=ident,
@@ -185,18 +181,6 @@ def _tagged(
         expires=expiry(tags.get(tag.EXPIRES, "")),
         **attributes,
     )
-
-
-def _ours(run: str | None) -> list[dict[str, Any]]:
-    if run is None:
-        return [{"Name": "tag-key", "Values": [f"{tag.PREFIX}*"]}]
-    return [{"Name": f"tag:{tag.RUN}", "Values": [run]}]
-
-
-def _rows(client: Any, action: str, method: str, key: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
-    with answering(action):
-        for page in client.get_paginator(method).paginate(**arguments):
-            yield from page.get(key, ())
 
 
 def expiry(text: str) -> datetime | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rb_core.providers.ec2.refusals import answering
+from rb_core.providers.ec2.paging import rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +42,7 @@ def spot_history(ec2: Any, names: Sequence[str], since: datetime) -> tuple[SpotP
     asked: dict[str, Any] = {"StartTime": since, "ProductDescriptions": ["Linux/UNIX"]}
     if names:
         asked["InstanceTypes"] = list(names)
-    with answering("ec2:DescribeSpotPriceHistory"):
-        pages = ec2.get_paginator("describe_spot_price_history").paginate(**asked)
-        rows = [row for page in pages for row in page["SpotPriceHistory"]]
+    told = rows(ec2, "ec2:DescribeSpotPriceHistory", "describe_spot_price_history", "SpotPriceHistory", **asked)
     prices = (
         SpotPrice(
             instance_type=row["InstanceType"],
@@ -52,7 +50,7 @@ def spot_history(ec2: Any, names: Sequence[str], since: datetime) -> tuple[SpotP
             usd_per_hour=_usd(row["SpotPrice"]),
             since=row["Timestamp"],
         )
-        for row in rows
+        for row in told
     )
     return tuple(price for price in prices if price.usd_per_hour > 0)
 

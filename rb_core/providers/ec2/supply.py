@@ -9,6 +9,7 @@ from rb_core.hardware import InstanceType, Market
 from rb_core.inspection import Finding, Intent, Refusal, ok, problem, warning
 from rb_core.providers.ec2.clients import Clients
 from rb_core.providers.ec2.instance_types import InstanceShape
+from rb_core.providers.ec2.paging import rows
 from rb_core.providers.ec2.refusals import answering
 from rb_core.providers.ec2.settings import KEY
 from rb_core.providers.ec2.spot_history import newest, spot_history
@@ -32,11 +33,15 @@ RECENT = timedelta(days=1)
 
 def inspect_zones(clients: Clients, instance_type: InstanceType, zones: Sequence[str]) -> Finding:
     """Whether the zones have a type. Raises as `answering`."""
-    with answering("ec2:DescribeInstanceTypeOfferings"):
-        pages = clients.control.get_paginator("describe_instance_type_offerings").paginate(
-            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [instance_type.name]}]
-        )
-        offered = {row["Location"] for page in pages for row in page["InstanceTypeOfferings"]}
+    told = rows(
+        clients.control,
+        "ec2:DescribeInstanceTypeOfferings",
+        "describe_instance_type_offerings",
+        "InstanceTypeOfferings",
+        LocationType="availability-zone",
+        Filters=[{"Name": "instance-type", "Values": [instance_type.name]}],
+    )
+    offered = {row["Location"] for row in told}
     there = [zone for zone in dict.fromkeys(zones) if zone in offered]
     if not there:
         elsewhere = ", ".join(sorted(offered)) or "no zone of the region"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 RUN = "rubberband:run"
 """Id of the run: the tag that ownership is read from."""
 
@@ -28,6 +30,16 @@ PREFIX = "rubberband:"
 
 LONGEST_VALUE = 256
 """Characters of a tag's value, EC2's limit."""
+
+
+def filters(run: str | None) -> list[dict[str, Any]]:
+    """What EC2's lists are asked for to show a run's; everything of ours where None.
+
+    EC2 takes ``*`` and ``?`` in a value as wildcards, so whoever asks for a run's has to look at the tag of each row.
+    """
+    if run is None:
+        return [{"Name": "tag-key", "Values": [f"{PREFIX}*"]}]
+    return [{"Name": f"tag:{RUN}", "Values": [run]}]
 
 
 def listed(tags: dict[str, str]) -> list[dict[str, str]]:

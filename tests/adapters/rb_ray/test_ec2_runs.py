@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ec2_run import Program, cloud_table, shim
+from ec2_run import cloud_table, shim
 from faulty_ec2 import FaultyEC2
 from faulty_ec2.machines import Machines
+from program import Program, counting
 from source_tree import ROOT
 
 from rb_core.events import (
@@ -41,22 +42,6 @@ checkpoint_every_s = 0.5
 deadline_s = "20m"
 """
 
-TRAIN = """
-import threading
-
-def train(config, trial):
-    folder = trial.load()
-    count = int((folder / "count").read_text()) if folder else 0
-    assert count == trial.from_iteration
-    for _ in trial.iterations():
-        threading.Event().wait(0.1)
-        count += 1
-        trial.report(config["x"])
-        if trial.save_due:
-            with trial.save() as folder:
-                (folder / "count").write_text(str(count))
-"""
-
 PRICES = {("c5.large", "on_demand"): 0.085, ("c5.large", "spot"): 0.085}
 
 NOTICE_S = 15.0
@@ -83,7 +68,7 @@ def instances(events: tuple[Event, ...]) -> dict[str, str]:
 def on_two_nodes(folder: Path, cloud: FaultyEC2) -> Path:
     """An experiment whose plan is two nodes at first."""
     table = cloud_table(cloud, max_nodes=2).replace("usd_per_hour = 0.085", 'usd_per_hour = 0.085, market = "spot"')
-    (folder / "train_away.py").write_text(TRAIN)
+    (folder / "train_away.py").write_text(counting(0.1))
     (folder / "away.toml").write_text(EXPERIMENT.replace('"20m"', '"1.01x"') + table)
     return folder / "away.toml"
 

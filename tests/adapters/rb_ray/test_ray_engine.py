@@ -1,14 +1,12 @@
 """The core's engine on the launcher `ray`: the run is the one of the launcher `ddp`, whatever befalls its nodes."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 import ray
 from launched import TRAINED
+from program import Program, counting
 from raynodes import local, node_type, pid_with
 from rb_ray.launching.launcher import RayLauncher
 from rb_ray.nodes.bootstrap import node_resource
@@ -16,7 +14,7 @@ from rb_ray.nodes.bootstrap import node_resource
 from rb_core.clock import SystemClock
 from rb_core.engine import Engine
 from rb_core.engine.request import RunRequest
-from rb_core.eventlog import MemoryLog, read_log
+from rb_core.eventlog import MemoryLog
 from rb_core.events import NodeLost, StageEnded, TrialReported, TrialSaved, TrialStarted
 from rb_core.hardware import Cloud, Latency
 from rb_core.launchers.ddp import DdpLauncher
@@ -130,55 +128,20 @@ checkpoint_every_s = 0.001
 deadline_s = "10m"
 """
 
-TRAIN = """
-import threading
-
-def train(config, trial):
-    folder = trial.load()
-    count = int((folder / "count").read_text()) if folder else 0
-    assert count == trial.from_iteration
-    for _ in trial.iterations():
-        threading.Event().wait(0.02)
-        count += 1
-        trial.report(config["x"])
-        if trial.save_due:
-            with trial.save() as folder:
-                (folder / "count").write_text(str(count))
-"""
-
 
 @pytest.mark.long
 def test_a_run_whose_program_is_killed_is_resumed_on_a_new_cluster(tmp_path):
     (tmp_path / "killed.toml").write_text(EXPERIMENT)
-    (tmp_path / "train_killed.py").write_text(TRAIN)
-    env = {**os.environ, "RB_HOME": str(tmp_path / "home")}
-    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
-        env.pop(name, None)
-    rb_tune = [sys.executable, "-m", "rb_plugins"]
-    command = [*rb_tune, "run", str(tmp_path / "killed.toml"), "--planner", "static", "--json"]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
-        log = saved_in_stage_1(tmp_path / "home", program)
-        program.kill()
-    command = [*rb_tune, "run", "--resume", str(log.parent), "--json"]
-    resumed = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
-    assert resumed.returncode == 0, resumed.stderr
-    told = json.loads(resumed.stdout)
-    events = read_log(log).events
+    (tmp_path / "train_killed.py").write_text(counting(0.02))
+    home = tmp_path / "home"
+    with Program(home, "run", str(tmp_path / "killed.toml"), "--planner", "static", "--json") as program:
+        program.until(lambda events: any(isinstance(e, TrialSaved) and e.iterations > 4 for e in events), limit_s=120)
+    assert program.log is not None
+    with Program(home, "run", "--resume", str(program.log.parent), "--json") as resumed:
+        told = resumed.answer(limit_s=200)
+    events = resumed.events()
     first, again = (e.from_iteration for e in events if isinstance(e, TrialStarted) and e.stage == 1)
     assert again > first == 2
     best = max(told["trials"], key=lambda trial: trial["config"]["x"])
     assert told["state"] == "done"
     assert (told["best"]["trial"], told["best"]["iterations"]) == (best["trial"], 62)
-
-
-def saved_in_stage_1(home, program):
-    """The log of the run, once its last trial has saved in its last stage."""
-    clock = SystemClock()
-    inbox, limit_s = clock.inbox(), clock.now() + 120
-    while clock.now() < limit_s and program.poll() is None:
-        for log in home.glob("runs/*/events.jsonl"):
-            if any(isinstance(e, TrialSaved) and e.iterations > 4 for e in read_log(log).events):
-                return log
-        inbox.get(clock.now() + 0.05)
-    program.kill()
-    raise AssertionError(program.communicate()[1])

@@ -11,24 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from program import counting
 from s3server import CREDENTIALS, Bucket, Proxy, s3_server
 
 from rb_core.eventlog import read_log
 from rb_core.events import TrialFailed, TrialStarted
 from rb_core.state import fold
-
-TRAIN = """
-def train(config, trial):
-    folder = trial.load()
-    count = int((folder / "count").read_text()) if folder else 0
-    assert count == trial.from_iteration
-    for _ in trial.iterations():
-        count += 1
-        trial.report(config["x"])
-        if trial.save_due:
-            with trial.save() as folder:
-                (folder / "count").write_text(str(count))
-"""
 
 EXPERIMENT = """
 name = "stored"
@@ -64,7 +52,7 @@ class Driver:
     def __init__(self, folder: Path, endpoint: str) -> None:
         self.file = folder / "stored.toml"
         self.file.write_text(EXPERIMENT)
-        (folder / "train_stored.py").write_text(TRAIN)
+        (folder / "train_stored.py").write_text(counting(0.0))
         self.runs = folder / "home" / "runs"
         self.scratch = folder / "tmp"
         self.scratch.mkdir()

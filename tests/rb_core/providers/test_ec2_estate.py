@@ -263,3 +263,15 @@ def test_protection_in_a_batch_of_several_runs_keeps_nobody_else_alive(world):
     assert world.alive == set(ids["lives"])
     told = world.ec2().describe_instance_attribute(InstanceId=ids["lives"][1], Attribute="disableApiTermination")
     assert told["DisableApiTermination"]["Value"]
+
+
+def test_a_runs_id_is_no_pattern_for_other_runs(world):
+    node = world.rent("ab-1")
+    world.ec2().create_volume(
+        AvailabilityZone=f"{HERE}a",
+        Size=1,
+        TagSpecifications=[{"ResourceType": "volume", "Tags": tag.listed({tag.RUN: "ab-1"})}],
+    )
+    assert {each.kind for each in world.estate.look(HERE, run="ab-1").belongings} == {Kind.NODE, Kind.DISK}
+    assert world.estate.look(HERE, run="ab-?").belongings == ()
+    assert [each.ident for each in world.estate.look(HERE, run="ab-?", also=[node]).belongings] == [node]
