@@ -1,8 +1,8 @@
 """Counts the results of a test run, and fails unless every test file on disk has run and nothing failed or skipped.
 
-    python .ci/tally.py JUNIT.xml TESTS STATUS
+    python .ci/tally.py RESULTS TESTS STATUS
 
-STATUS is pytest's own exit status.
+RESULTS is a folder of pytest's results as JUnit's XML, and STATUS its exit status.
 
 A suite that is lost (a collection that silently finds nothing, a marker that leaves it out) would pass otherwise.
 """
@@ -16,7 +16,7 @@ def tally(results: Path, tests: Path) -> tuple[int, int, list[str]]:
     """(passed, not passed, dotted names of the test files without a result)."""
     passed = not_passed = 0
     ran = set()
-    for case in ElementTree.parse(results).iter("testcase"):
+    for case in (case for file in results.glob("*.xml") for case in ElementTree.parse(file).iter("testcase")):
         ran.add(case.get("classname", ""))
         if any(case.find(kind) is not None for kind in ("failure", "error", "skipped")):
             not_passed += 1
@@ -30,7 +30,7 @@ def tally(results: Path, tests: Path) -> tuple[int, int, list[str]]:
 def main() -> int:
     """Print the tally; the exit status is 0 when all is well."""
     results, tests, status = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    if not results.is_file():
+    if not any(results.glob("*.xml")):
         print(f"pytest ended with status {status} and left no results")
         return 1
     passed, not_passed, lost = tally(results, tests)

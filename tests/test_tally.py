@@ -21,8 +21,11 @@ def tally(tmp_path):
 
     def tally(cases: str | None, status: int = 0) -> tuple[int, list[str]]:
         if cases is not None:
-            (tmp_path / "results.xml").write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
-        command = [sys.executable, ROOT / ".ci" / "tally.py", "results.xml", "tests", str(status)]
+            results = tmp_path / "results"
+            results.mkdir()
+            (results / "one.xml").write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+            (results / "none.xml").write_text("<testsuites><testsuite/></testsuites>")
+        command = [sys.executable, ROOT / ".ci" / "tally.py", "results", "tests", str(status)]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert not done.stderr
         return done.returncode, done.stdout.splitlines()

@@ -16,10 +16,16 @@ from rb_core.eventlog import read_log
 from rb_core.events import Event
 
 
-def counting(step_s: float) -> str:
-    """The text of a training function whose checkpoint is how far it has come, with iterations of a given time."""
+def counting(step_s: float, *, held_at: int = 0, until: Path | None = None) -> str:
+    """The text of a training function whose checkpoint is how far it has come, with iterations of a given time.
+
+    Where `until` is given, it goes no further than `held_at` iterations before that file is there.
+    """
     return f"""
 import threading
+from pathlib import Path
+
+until = {str(until) if until else None!r}
 
 def train(config, trial):
     folder = trial.load()
@@ -27,6 +33,8 @@ def train(config, trial):
     assert count == trial.from_iteration
     for _ in trial.iterations():
         threading.Event().wait({step_s})
+        while count == {held_at} and until and not Path(until).exists():
+            threading.Event().wait(0.05)
         count += 1
         trial.report(config["x"])
         if trial.save_due:

@@ -65,10 +65,10 @@ def instances(events: tuple[Event, ...]) -> dict[str, str]:
     return {node: made for attempt, ids in granted.items() for node, made in zip(asked[attempt], ids, strict=False)}
 
 
-def on_two_nodes(folder: Path, cloud: FaultyEC2) -> Path:
-    """An experiment whose plan is two nodes at first."""
+def on_two_nodes(folder: Path, cloud: FaultyEC2, *, until: Path | None = None) -> Path:
+    """An experiment whose plan is two nodes at first, and whose trials wait in mid-stage `until` a file is there."""
     table = cloud_table(cloud, max_nodes=2).replace("usd_per_hour = 0.085", 'usd_per_hour = 0.085, market = "spot"')
-    (folder / "train_away.py").write_text(counting(0.1))
+    (folder / "train_away.py").write_text(counting(0.1, held_at=20, until=until))
     (folder / "away.toml").write_text(EXPERIMENT.replace('"20m"', '"1.01x"') + table)
     return folder / "away.toml"
 
@@ -80,11 +80,14 @@ def nothing_left(cloud: FaultyEC2, machines: Machines) -> bool:
 def test_a_run_goes_on_when_one_instance_is_taken_back_and_one_never_comes(cloud, tmp_path):
     ec2, machines = cloud
     ec2.doomed_next.append("Server.InsufficientInstanceCapacity")
-    with Program(tmp_path / "home", "run", str(on_two_nodes(tmp_path, ec2)), "--json", "--yes") as program:
+    file = on_two_nodes(tmp_path, ec2, until=tmp_path / "told")
+    with Program(tmp_path / "home", "run", str(file), "--json", "--yes") as program:
         # The one that came is taken back in the midst of its work, with a notice.
         events = program.until(lambda events: count(events, TrialSaved) > 0)
         (ready, *_) = (event for event in events if isinstance(event, NodeReady))
         ec2.interrupt(instances(events)[ready.node], notice_s=NOTICE_S)
+        program.until(lambda events: count(events, NodeLeaving) > 0)
+        (tmp_path / "told").touch()
         told = program.answer()
     events = program.events()
     assert told["state"] == "done"
