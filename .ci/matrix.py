@@ -69,13 +69,12 @@ def run(host: str, release: str) -> Row:
         capture_output=True,
         text=True,
     ).stdout.strip()
-    results = environment / "junit.xml"
-    results.unlink(missing_ok=True)
-    status = subprocess.run(
-        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}", tests], check=False
-    ).returncode
+    results = environment / "results"
+    shutil.rmtree(results, ignore_errors=True)
+    options = ["-q", "-p", "no:cacheprovider", f"--junitxml={results / 'all.xml'}"]
+    status = subprocess.run([python, "-m", "pytest", *options, tests], check=False).returncode
     ended = time.monotonic()
-    passed, not_passed, without = tally(results, tests) if results.exists() else (0, 0, [])
+    passed, not_passed, without = tally(results, tests)
     return Row(
         release=release,
         version=version,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from rb_core.clock import pause
-from rb_core.errors import RubberBandError
+from rb_core.errors import InvalidInput, RubberBandError
 from rb_core.estate import Belonging, Estate, Inventory, Judgement, Kind, Known, Life, Trouble, judge_all
 from rb_core.ports import Clock
 
@@ -184,6 +184,16 @@ def _troubles(book: _Region, dry_run: bool) -> Sequence[Trouble]:
             if belonging.ident not in refused
         ]
     return told
+
+
+def check_seen(collected: Collected) -> None:
+    """Raise `InvalidInput` where nothing at all could be looked at, for one and the same reason."""
+    told = {(trouble.problem, trouble.remedy) for trouble in collected.troubles}
+    blind = {trouble.unseen for trouble in collected.troubles} == set(Kind)
+    if len(told) == 1 and blind and not collected.found and not any(each.passing for each in collected.troubles):
+        regions = ", ".join(dict.fromkeys(trouble.region for trouble in collected.troubles))
+        ((problem, remedy),) = told
+        raise InvalidInput("", f"nothing in {regions} could be looked at: {problem}; {remedy}")
 
 
 class UncollectedEstate(RubberBandError):

@@ -35,12 +35,19 @@ class Draws:
         if problem.cloud.interruptible:
             later = iter(rng.spawn(sum(len(chain) for chain in problem.experiment.chains)))
             self._gaps = [[next(later) for _ in chain] for chain in problem.experiment.chains]
+        self._run: Samples = np.ones((1, 1))
+        if problem.profile.run_cv > 0:
+            (run,) = rng.spawn(1)
+            self._run = self._lognormal(run, Latency(mean=1.0, std=problem.profile.run_cv), 1)
 
     def factors(self, chain: int) -> Samples:
-        """Speed factors of the chain's trials: lognormal, mean 1, kept through all stages."""
+        """Speed factors of the chain's trials, kept through all stages: lognormal, mean 1.
+
+        One of each trial's own, times one that all trials of the job have in common.
+        """
         trials = self._problem.experiment.chains[chain][0].trials
         speed = Latency(mean=1.0, std=self._problem.profile.trial_cv)
-        return self._lognormal(self._factors[chain], speed, trials)
+        return self._lognormal(self._factors[chain], speed, trials) * self._run
 
     def trainings(self, chain: int, stage: int, *, slots_per_trial: int, factor: Samples | float) -> Samples:
         """Durations of the stage's trials on `slots_per_trial` slots, in seconds.

@@ -6,7 +6,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _KINDS = {kind.__name__: kind for kind in EVENTS}
 _FIELDS = {kind.__name__: tuple(field.name for field in fields(kind)) for kind in EVENTS}
+_REQUIRED = {kind.__name__: {field.name for field in fields(kind) if field.default is MISSING} for kind in EVENTS}
 _adapters: dict[str, TypeAdapter[Event]] = {}
 
 
@@ -153,18 +154,19 @@ def read_log(path: Path) -> LogContents:
     return parse_log(text, str(path))
 
 
-def parse_log(text: bytes, name: str) -> LogContents:
+def parse_log(text: bytes, name: str, *, first: int = 1) -> LogContents:
     """The events in the text of a log.
 
     Args:
-        text: all of it.
+        text: all of it, or all from the beginning of a line on.
         name: what errors call it.
+        first: number of its first line.
 
     Raises:
         UnusableLog: a line that is not the torn last one is no event of this version.
     """
     *lines, tail = text.split(b"\n")
-    return LogContents(events=tuple(_parsed(name, lines)), torn=bool(tail))
+    return LogContents(events=tuple(_parsed(name, lines, first)), torn=bool(tail))
 
 
 def line(event: Event) -> str:
@@ -175,8 +177,8 @@ def line(event: Event) -> str:
     return plainjson.dumps(record) + "\n"
 
 
-def _parsed(name: str, lines: Iterable[bytes]) -> Iterable[Event]:
-    for number, text in enumerate(lines, start=1):
+def _parsed(name: str, lines: Iterable[bytes], first: int) -> Iterable[Event]:
+    for number, text in enumerate(lines, start=first):
         try:
             yield _event(text)
         except ValueError as error:
@@ -203,8 +205,9 @@ def _event(text: bytes) -> Event:
     names = _FIELDS[name]
     if "schema" not in names:
         del record["schema"]
-    if record.keys() != set(names):
-        odd = sorted(record.keys() ^ set(names))
+    # What was added to an event since has a default, so that older logs can still be read.
+    odd = sorted((record.keys() - set(names)) | (_REQUIRED[name] - record.keys()))
+    if odd:
         raise ValueError(f"is no complete {name}: {', '.join(odd)} missing or unknown")
     try:
         return _adapter(name).validate_python(record)

@@ -80,12 +80,16 @@ class RunResumed(Event):
         environment: as in `RunStarted`.
         clock: as in `RunStarted`.
         clock_s: what it read at this event.
+        run: as in `RunStarted`, for observers that saw nothing of what came before.
+        metric: as in `RunStarted`.
     """
 
     problem: Mapping[str, Any]
     environment: Mapping[str, str]
     clock: str
     clock_s: float
+    run: str = ""
+    metric: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

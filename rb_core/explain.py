@@ -134,6 +134,7 @@ def without_spread(problem: Problem) -> Problem:
             start_s=_mean(profile.start_s),
             save_s=_mean(profile.save_s),
             trial_cv=0.0,
+            run_cv=0.0,
         ),
         cloud=dataclasses.replace(cloud, launch_s=_mean(cloud.launch_s), init_s=_mean(cloud.init_s)),
     )

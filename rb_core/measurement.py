@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from rb_core.check import non_negative, positive
 from rb_core.ernest import ErnestFit, fit_ernest
@@ -26,6 +27,14 @@ GIB = 1024**3
 
 TOLERANCE_ERRORS = 2.0
 """Standard errors of a mean that the fit may miss it by."""
+
+BETWEEN_RUNS_CV = 0.03
+"""How far the same iterations lie apart from one measurement to the next on one machine, as a coefficient of variation,
+beyond what the scatter within one tells: clock rates, caches and neighbours change."""
+
+_SURE = 0.9
+"""Quantile at which few configurations are to be as cautious as Student's distribution is: the upper end of a forecast
+from P10 to P90."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +187,7 @@ def summarise(
         save_s=_latency([start.save_s for start in counted]),
         sync_s=sync_s,
         trial_cv=_trial_cv(cells, configs, sorted(sizes)),
+        run_cv=_run_cv(cells, configs, sorted(sizes)),
         checkpoint_gib=float(np.mean([start.checkpoint_bytes for start in counted])) / GIB,
     )
     return profile, fit
@@ -246,3 +256,23 @@ def _trial_cv(cells: Mapping[tuple[int, int], _Cell], configs: Sequence[int], si
     variance = max(0.0, float(np.var(speeds, ddof=1)) - noise)
     c4 = math.sqrt(2 / (k - 1)) * math.exp(math.lgamma(k / 2) - math.lgamma((k - 1) / 2))
     return math.sqrt(variance) / c4
+
+
+def _run_cv(cells: Mapping[tuple[int, int], _Cell], configs: Sequence[int], sizes: Sequence[int]) -> float:
+    """How far the iterations of a run may be off the means, all together, as a coefficient of variation.
+
+    Of two parts. Means over a few configurations have an error: by the variance of the configurations' own means
+    around them, in which the noise of measuring is contained. That variance is itself known from few, so that the error
+    is widened as Student's distribution is against the normal one. What changes between two measurements,
+    `BETWEEN_RUNS_CV`, cannot be seen within one.
+    """
+    k = len(configs)
+    if k < 2:
+        # Nothing is known of other configurations, so the scatter of this one's starts is the least that there is.
+        scatter = _pooled_noise(cells[w, j].start_means_s for w in sizes for j in configs) or 0.0
+        return math.hypot(scatter, BETWEEN_RUNS_CV)
+    # shape (configs, sizes)
+    means = np.array([[cells[w, j].mean_s for w in sizes] for j in configs])
+    variance = float(np.var(means / means.mean(axis=0), axis=0, ddof=1).mean()) / k
+    widened = float(stdtrit(k - 1, _SURE) / ndtri(_SURE))
+    return math.hypot(widened * math.sqrt(variance), BETWEEN_RUNS_CV)

@@ -24,6 +24,8 @@ class ScalingProfile:
         save_s: from the end of the last iteration to the end of the trial's processes.
         sync_s: length of the barrier after a stage.
         trial_cv: coefficient of variation of the speed between configurations.
+        run_cv: how far all iterations of a run together may be off their means: coefficient of variation of one factor
+            that all trials of a run have in common.
         spread_penalty: a trial that spans several nodes is slower by 1 + spread_penalty.
         checkpoint_gib: size of one checkpoint.
     """
@@ -35,6 +37,7 @@ class ScalingProfile:
     trial_cv: float = 0.0
     spread_penalty: float = 0.0
     checkpoint_gib: float = 0.0
+    run_cv: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.iteration_s:
@@ -43,7 +46,7 @@ class ScalingProfile:
             positive_int("iteration_s", slots)
             positive(f"iteration_s.{slots}.mean", latency.mean)
         object.__setattr__(self, "iteration_s", dict(sorted(self.iteration_s.items())))
-        for key in ("sync_s", "trial_cv", "spread_penalty", "checkpoint_gib"):
+        for key in ("sync_s", "trial_cv", "run_cv", "spread_penalty", "checkpoint_gib"):
             non_negative(key, getattr(self, key))
 
     def __hash__(self) -> int:
@@ -59,7 +62,7 @@ class ScalingProfile:
     def noisy(self) -> bool:
         """Whether any of the profile's figures varies."""
         latencies = (*self.iteration_s.values(), self.start_s, self.save_s)
-        return self.trial_cv > 0 or any(latency.std > 0 for latency in latencies)
+        return self.trial_cv > 0 or self.run_cv > 0 or any(latency.std > 0 for latency in latencies)
 
     def slowdown(self, *, spans: bool, speed: float) -> float:
         """The factor f of the model: what spanning nodes and a slower type multiply an iteration by."""

@@ -102,7 +102,7 @@ class Trial:
 
     The function builds its model, hands what must be kept to `restore`, and loops over `iterations`; in each one
     it trains and reports a score. It is called anew for every stage, on as many processes (ranks) as the plan
-    gives, and every rank runs the same code. Whatever follows the loop runs at the end of every stage.
+    gives, and every rank runs the same code. Whatever follows the loop runs at the end of every stage::
 
         def train(config, trial):
             model = trial.wrap(Net(config["width"]))

@@ -12,7 +12,7 @@ from rb_plugins import hookimpl
 if TYPE_CHECKING:
     from rb_core.estate import Estate
     from rb_core.hardware import Cloud, PriceBook
-    from rb_core.ports import Clock, Inbox, Launcher, Provider
+    from rb_core.ports import Clock, Inbox, Launcher, Planner, Provider
     from rb_core.target import Target
     from rb_plugins.factories import EstateFactory, LauncherFactory, PlannerFactory, PriceBookFactory, ProviderFactory
 
@@ -32,12 +32,7 @@ def rubberband_register_launchers() -> Mapping[str, LauncherFactory]:
 @hookimpl
 def rubberband_register_planners() -> Mapping[str, PlannerFactory]:
     """The planners of rb_core."""
-    from rb_core.planners.exact import Exact
-    from rb_core.planners.greedy import Greedy
-    from rb_core.planners.naive import Naive
-    from rb_core.planners.static import Static, StaticOne
-
-    return {planner.name: planner for planner in (Exact, Greedy, Naive, Static, StaticOne)}
+    return {"exact": _exact, "greedy": _greedy, "naive": _naive, "static": _static, "static-1": _static_one}
 
 
 @hookimpl
@@ -76,6 +71,36 @@ def _ddp(*, target: Target, clock: Clock) -> Launcher:
     from rb_core.launchers.ddp import DdpLauncher
 
     return DdpLauncher(target)
+
+
+def _exact() -> Planner:
+    from rb_core.planners.exact import Exact
+
+    return Exact()
+
+
+def _greedy() -> Planner:
+    from rb_core.planners.greedy import Greedy
+
+    return Greedy()
+
+
+def _naive() -> Planner:
+    from rb_core.planners.naive import Naive
+
+    return Naive()
+
+
+def _static() -> Planner:
+    from rb_core.planners.static import Static
+
+    return Static()
+
+
+def _static_one() -> Planner:
+    from rb_core.planners.static import StaticOne
+
+    return StaticOne()
 
 
 def _ec2_prices(*, region: str = "", instance_types: Sequence[str] = ()) -> PriceBook:

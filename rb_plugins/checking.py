@@ -6,13 +6,24 @@ from pathlib import Path
 
 import click
 
+from rb_plugins import completing
 from rb_plugins.command import FILE, command, open_session
 
 
 @command
 @click.argument("experiment", type=FILE)
-@click.option("--planner", default=None, help="Name of the planner; `rb-tune plugins` lists them.")
-@click.option("--launcher", default=None, help="What starts trials, such as ddp or ray; the file's by default.")
+@click.option(
+    "--planner",
+    default=None,
+    help="Name of the planner; `rb-tune plugins` lists them.",
+    shell_complete=completing.planners,
+)
+@click.option(
+    "--launcher",
+    default=None,
+    help="What starts trials, such as ddp or ray; the file's by default.",
+    shell_complete=completing.launchers,
+)
 def check(experiment: Path, planner: str | None, launcher: str | None, as_json: bool) -> None:
     """Say in advance what of the EXPERIMENT file's run would fail; changes nothing and costs nothing.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import click
 
-from rb_plugins import checking, estates, measuring, planning, runs
+from rb_plugins import checking, completing, completion, doctor, estates, measuring, planning, runs, starting, watching
 from rb_plugins.command import command, main, open_session
 
-__all__ = ["checking", "estates", "main", "measuring", "planning", "runs"]
+__all__ = ["checking", "completion", "doctor", "estates", "main", "measuring", "planning", "runs", "starting", "watching"]
 
 
 @command
@@ -30,7 +30,7 @@ def plugins(as_json: bool) -> None:
 
 
 @command
-@click.argument("name", default="ec2")
+@click.argument("name", default="ec2", shell_complete=completing.catalogs)
 @click.option("--region", default=None, help="Only this region.")
 @click.option("--market", type=click.Choice(["on_demand", "spot"]), default=None, help="Only this market.")
 @click.option("--gpu", is_flag=True, help="Only types with GPUs.")

@@ -18,7 +18,33 @@ FILE = click.Path(path_type=Path)
 """The type of options and arguments that are files."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """The commands; an error of how one was called says what to do next."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _usage():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _usage():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _usage() -> Iterator[None]:
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        called = "rb-tune" if error.ctx is None else error.ctx.command_path
+        said = error.format_message().rstrip(".")
+        if not said.endswith("?"):  # "Did you mean ...?" is a remedy
+            said = f"{said}; `{called} --help` says what it takes"
+        raise click.UsageError(said, ctx=error.ctx) from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="rubberband-tune")
 def main() -> None:
     """Elastic hyperparameter tuning: time and cost before anything runs, and no idle nodes while it does.

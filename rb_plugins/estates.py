@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rb_plugins import completing
 from rb_plugins.command import command, open_session
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from rb_core.hardware import PriceBook
     from rb_plugins.session import Session
 
-PROVIDER = click.option("--provider", default="ec2", show_default=True, help="Whose account.")
+PROVIDER = click.option(
+    "--provider", default="ec2", show_default=True, help="Whose account.", shell_complete=completing.estates
+)
 REGION = click.option("--region", default=None, help="Only there; by default where the runs known here were.")
 ALL_REGIONS = click.option("--all-regions", is_flag=True, help="In all regions that the account can use.")
 
@@ -27,7 +30,7 @@ ALL_REGIONS = click.option("--all-regions", is_flag=True, help="In all regions t
 @ALL_REGIONS
 def nodes(provider: str, region: str | None, all_regions: bool, as_json: bool) -> None:
     """List everything in the account that carries our tags, with its run and what it has cost so far."""
-    from rb_core.collecting import UncollectedEstate, collect
+    from rb_core.collecting import UncollectedEstate, check_seen, collect
     from rb_plugins import show
     from rb_plugins.belongings import nodes_answer, nodes_table, price_so_far
 
@@ -35,6 +38,7 @@ def nodes(provider: str, region: str | None, all_regions: bool, as_json: bool) -
     with _opened(session, provider) as (estate, runs):
         regions = _regions(session, estate, region, all_regions)
         seen = collect(estate, regions, runs, session.clock, dry_run=True)
+    check_seen(seen)
     known = runs()
     price = price_so_far(known, _book(session, provider), session.clock.utc())
     if as_json:
@@ -49,7 +53,14 @@ def nodes(provider: str, region: str | None, all_regions: bool, as_json: bool) -
 @PROVIDER
 @REGION
 @ALL_REGIONS
-@click.option("--run", "run_", default=None, metavar="RUN", help="Only this run's, even if its log is not here.")
+@click.option(
+    "--run",
+    "run_",
+    default=None,
+    metavar="RUN",
+    help="Only this run's, even if its log is not here.",
+    shell_complete=completing.runs,
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be ended, and end nothing.")
 @click.option("--timeout", default="5m", show_default=True, help="How long to wait until the last is gone.")
 def gc(
@@ -63,7 +74,7 @@ def gc(
 ) -> None:
     """End what has expired, and what belongs to runs that are over or whose process is gone; see until it is gone."""
     from rb_core.check import non_negative
-    from rb_core.collecting import UncollectedEstate, collect
+    from rb_core.collecting import UncollectedEstate, check_seen, collect
     from rb_core.estate import check_run
     from rb_plugins import show
     from rb_plugins.belongings import gc_answer, gc_table
@@ -78,6 +89,7 @@ def gc(
         collected = collect(
             estate, regions, runs, session.clock, run=run_, dry_run=dry_run, patience_s=patience_s
         )  # fmt: skip
+    check_seen(collected)
     if as_json:
         show.answer(gc_answer(collected, runs(), dry_run=dry_run))
     else:

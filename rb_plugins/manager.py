@@ -8,26 +8,28 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pluggy
 
 from rb_core.errors import InvalidInput, PlanVeto, PluginConflict
-from rb_core.events import Event
-from rb_core.hardware import InstanceType
-from rb_core.plan import AllocationPlan
-from rb_core.profile import ScalingProfile
-from rb_core.simulate import Estimate
-from rb_core.spec import ExperimentSpec
 from rb_plugins import hookspecs
-from rb_plugins.factories import (
-    DepotFactory,
-    EstateFactory,
-    LauncherFactory,
-    PlannerFactory,
-    PriceBookFactory,
-    ProviderFactory,
-)
+
+if TYPE_CHECKING:  # a shell that completes a name cannot wait for what it does not use
+    from rb_core.events import Event
+    from rb_core.hardware import InstanceType
+    from rb_core.plan import AllocationPlan
+    from rb_core.profile import ScalingProfile
+    from rb_core.simulate import Estimate
+    from rb_core.spec import ExperimentSpec
+    from rb_plugins.factories import (
+        DepotFactory,
+        EstateFactory,
+        LauncherFactory,
+        PlannerFactory,
+        PriceBookFactory,
+        ProviderFactory,
+    )
 
 PROJECT = "rubberband"
 """Name of the hooks' project and of the entry points' group."""
@@ -167,27 +169,27 @@ class Manager:
 
     def providers(self) -> Registry[ProviderFactory]:
         """Provider factories by name."""
-        return self._merged("rubberband_register_providers", Registry[ProviderFactory]("provider"))
+        return self._merged("rubberband_register_providers", Registry("provider"))
 
     def launchers(self) -> Registry[LauncherFactory]:
         """Launcher factories by name."""
-        return self._merged("rubberband_register_launchers", Registry[LauncherFactory]("launcher"))
+        return self._merged("rubberband_register_launchers", Registry("launcher"))
 
     def planners(self) -> Registry[PlannerFactory]:
         """Planner factories by name."""
-        return self._merged("rubberband_register_planners", Registry[PlannerFactory]("planner"))
+        return self._merged("rubberband_register_planners", Registry("planner"))
 
     def price_books(self) -> Registry[PriceBookFactory]:
         """Price book factories by the name of their catalogue."""
-        return self._merged("rubberband_register_price_books", Registry[PriceBookFactory]("catalogue"))
+        return self._merged("rubberband_register_price_books", Registry("catalogue"))
 
     def estates(self) -> Registry[EstateFactory]:
         """Estate factories by the names of their providers."""
-        return self._merged("rubberband_register_estates", Registry[EstateFactory]("provider with an estate"))
+        return self._merged("rubberband_register_estates", Registry("provider with an estate"))
 
     def depots(self) -> Registry[DepotFactory]:
         """Depot factories by the scheme of their addresses."""
-        return self._merged("rubberband_register_depots", Registry[DepotFactory]("store of checkpoints"))
+        return self._merged("rubberband_register_depots", Registry("store of checkpoints"))
 
     def profile(self, spec: ExperimentSpec, instance: InstanceType) -> ScalingProfile | None:
         """A profile that a plugin knows already; None sends the caller to the profiler.
@@ -195,6 +197,8 @@ class Manager:
         Raises:
             PluginConflict: a plugin raised, or answered something else.
         """
+        from rb_core.profile import ScalingProfile
+
         answer = self._first("rubberband_profile", spec=spec, instance=instance)
         if answer is not None and not isinstance(answer, ScalingProfile):
             raise PluginConflict(

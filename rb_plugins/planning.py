@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rb_plugins import completing
 from rb_plugins.command import FILE, command, open_session
 
 if TYPE_CHECKING:
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 
 @command
 @click.argument("problem", type=FILE)
-@click.option("--planner", default=None, help="Name of the planner; `rb-tune plugins` lists them.")
+@click.option(
+    "--planner",
+    default=None,
+    help="Name of the planner; `rb-tune plugins` lists them.",
+    shell_complete=completing.planners,
+)
 @click.option("--samples", type=int, default=1000, show_default=True, help="Samples of the plan's time and cost.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--explain", is_flag=True, help="Say where every second and dollar goes, and what would change it.")

@@ -123,6 +123,8 @@ class Recorded:
         replan: whether the rest may be planned anew.
         env: variables for every rank.
         experiment_file: path of the experiment file; empty when there was none.
+        experiment_text: what it held.
+        options: what was said beside it on the command line.
     """
 
     train: TrainRecord
@@ -137,6 +139,8 @@ class Recorded:
     replan: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
     experiment_file: str = ""
+    experiment_text: str = ""
+    options: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -146,8 +150,9 @@ class Recorded:
         directory: RunDirectory,
         *,
         planner: str = DEFAULT_PLANNER,
+        options: Sequence[str] = (),
     ) -> Recorded:
-        """What there is to record of a run that `planner` planned."""
+        """What there is to record of a run that `planner` planned, with these options of its command."""
         return cls(
             train=train_record(tuning),
             function=FunctionRecord.of(tuning.target if tuning.again is None else tuning.again),
@@ -161,6 +166,8 @@ class Recorded:
             replan=tuning.replan and planner == DEFAULT_PLANNER,
             env=dict(tuning.env),
             experiment_file="" if tuning.file is None else str(tuning.file),
+            experiment_text=_text(tuning.file),
+            options=tuple(options),
         )
 
     def table(self) -> dict[str, Any]:
@@ -237,6 +244,13 @@ def _words(values: Any) -> Any:
     if values.dist.name == "uniform" and len(arguments) == 2:
         arguments[1] += arguments[0]
     return plain({values.dist.name: [*arguments, *([dict(values.kwds)] if values.kwds else [])]})
+
+
+def _text(file: Path | None) -> str:
+    try:
+        return "" if file is None else file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _digest(file: Path) -> str:

@@ -64,7 +64,7 @@ def run_request(
 def environment() -> dict[str, str]:
     """Versions and machine."""
     versions = {}
-    for name in ("rubberband-tune", "torch", "numpy", "scipy"):
+    for name in ("rubberband-tune", "torch", "numpy", "scipy", "scikit-learn", "optuna", "ray"):
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -116,10 +116,10 @@ class RunDirectory:
 
     @classmethod
     def find(cls, home: Path, reference: str | None) -> RunDirectory:
-        """The one of a run's id or path; of the latest run when there is no reference.
+        """The one of a run's id, the beginning of one, or a path; of the latest run when there is no reference.
 
         Raises:
-            InvalidInput: there is none.
+            InvalidInput: there is none, or several begin like this.
         """
         if reference is None:
             logs = sorted((home / "runs").glob("*/events.jsonl"), key=lambda log: log.stat().st_mtime)
@@ -135,7 +135,18 @@ class RunDirectory:
                 raise InvalidInput(
                     "RUN", f"run directory {path} cannot be entered: {error.strerror}; do this as its owner"
                 ) from None
+        begin = [directory.run for directory in cls.all(home) if reference and directory.run.startswith(reference)]
+        if len(begin) == 1:
+            return cls(home / "runs" / begin[0])
+        if begin:
+            raise InvalidInput("RUN", f"must be the beginning of one run's id, got {reference!r}, of {', '.join(begin)}")
         raise InvalidInput("RUN", f"must be the id of a run in {home / 'runs'} or the path of one, got {reference!r}")
+
+    @classmethod
+    def all(cls, home: Path) -> list[RunDirectory]:
+        """Those of all runs and profilings that are kept there, by their ids."""
+        found = {path.parent for name in ("events.jsonl", "request.json") for path in (home / "runs").glob(f"*/{name}")}
+        return [cls(path) for path in sorted(found)]
 
     def write(self, name: str, table: Mapping[str, Any]) -> None:
         """Write a JSON file, readable by its owner alone.

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rb_plugins import completing
 from rb_plugins.command import FILE, command, open_session
 from rb_plugins.consent import ask
 from rb_plugins.measuring import announced, most_usd
+from rb_plugins.telling import Telling
+from rb_plugins.watching import metrics_option
 
 if TYPE_CHECKING:
     from rb_core.measurement import MeasuredProfile
@@ -23,14 +26,39 @@ if TYPE_CHECKING:
     from rb_plugins.terms import Options
     from rb_plugins.tuning import AtDeadline, Tuning
 
+_html = click.option(
+    "--html",
+    type=FILE,
+    metavar="FILE",
+    is_flag=False,
+    flag_value=Path(),
+    default=None,
+    help="Also write the report as a page, into FILE or into report.html in the run's directory.",
+)
 STOPPING = "stopping: trials save and everything is given back; once more, and they do not save"
 
 
 @command
 @click.argument("experiment", type=FILE, required=False)
-@click.option("--resume", metavar="RUN", default=None, help="Go on with a run, by its id or path, instead.")
-@click.option("--planner", default=None, help="Name of the planner; `rb-tune plugins` lists them.")
-@click.option("--launcher", default=None, help="What starts trials, such as ddp or ray; the file's by default.")
+@click.option(
+    "--resume",
+    metavar="RUN",
+    default=None,
+    help="Go on with a run, by its id or path, instead.",
+    shell_complete=completing.runs,
+)
+@click.option(
+    "--planner",
+    default=None,
+    help="Name of the planner; `rb-tune plugins` lists them.",
+    shell_complete=completing.planners,
+)
+@click.option(
+    "--launcher",
+    default=None,
+    help="What starts trials, such as ddp or ray; the file's by default.",
+    shell_complete=completing.launchers,
+)
 @click.option("--deadline", default=None, help="Such as 90s, 45m or 2h since the run began; the objective from now on.")
 @click.option("--budget", type=float, default=None, help="In usd, for the whole run; the objective from now on.")
 @click.option("--max-usd", type=float, default=None, help="Hard limit of the bill; takes the recorded one's place.")
@@ -41,6 +69,9 @@ STOPPING = "stopping: trials save and everything is given back; once more, and t
     help="Finish as cheaply as possible when the deadline has come (the default), or stop then.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask before money is spent.")
+@_html
+@click.option("--events", is_flag=True, help="Print each event as a line of JSON, and the answer as the last line.")
+@metrics_option
 def run(
     experiment: Path | None,
     resume: str | None,
@@ -51,6 +82,9 @@ def run(
     max_usd: float | None,
     on_deadline: AtDeadline | None,
     yes: bool,
+    html: Path | None,
+    events: bool,
+    metrics: Path | None,
     as_json: bool,
 ) -> None:
     """Profile, plan and run the EXPERIMENT file, or go on with a run, and report what came of it."""
@@ -60,16 +94,22 @@ def run(
     if (experiment is None) == (resume is None):
         raise InvalidInput("EXPERIMENT", "is required, or --resume RUN in its place; not both")
     options = Options(deadline=deadline, budget_usd=budget, max_usd=max_usd, on_deadline=on_deadline, launcher=launcher)
+    if html is not None:
+        from rb_plugins.page.pages import check_page
+
+        check_page(html)
+    telling = Telling(as_json=as_json, events=events, metrics=metrics)
+    telling.check()
     if experiment is not None:
-        _begin(experiment, options, planner=planner, yes=yes, as_json=as_json)
+        _begin(experiment, options, planner=planner, yes=yes, html=html, telling=telling)
     elif planner is not None:
         raise InvalidInput("--planner", "must be left out with --resume: the run goes on with the plan that it has")
     elif resume is not None:
-        _go_on(resume, options, yes=yes, as_json=as_json)
+        _go_on(resume, options, yes=yes, html=html, telling=telling)
 
 
 @command
-@click.argument("run_", metavar="[RUN]", required=False)
+@click.argument("run_", metavar="[RUN]", required=False, shell_complete=completing.runs)
 @click.option("--timeout", default="2m", show_default=True, help="How long to wait until everything is given back.")
 def stop(run_: str | None, timeout: str, as_json: bool) -> None:
     """End RUN (an id or a path; the latest one by default), at work in another process, as its Ctrl-C does."""
@@ -103,7 +143,7 @@ def stop(run_: str | None, timeout: str, as_json: bool) -> None:
 
 
 @command
-@click.argument("run_", metavar="[RUN]", required=False)
+@click.argument("run_", metavar="[RUN]", required=False, shell_complete=completing.runs)
 @click.option(
     "--fetch",
     type=click.Path(path_type=Path, file_okay=False),
@@ -111,15 +151,7 @@ def stop(run_: str | None, timeout: str, as_json: bool) -> None:
     default=None,
     help="Also copy the best trial's last checkpoint into FOLDER.",
 )
-@click.option(
-    "--html",
-    type=FILE,
-    metavar="FILE",
-    is_flag=False,
-    flag_value=Path(),
-    default=None,
-    help="Also write the report as a page, into FILE or into report.html in the run's directory.",
-)
+@_html
 def report(run_: str | None, fetch: Path | None, html: Path | None, as_json: bool) -> None:
     """Report on RUN (an id or a path; the latest one by default), or on a profiling, from its log."""
     from rb_core.errors import InvalidInput
@@ -130,9 +162,11 @@ def report(run_: str | None, fetch: Path | None, html: Path | None, as_json: boo
     if surveyed is not None:
         if fetch is not None:
             raise InvalidInput("--fetch", f"must be left out: profiling {surveyed.directory.run} has no checkpoints")
-        if html is not None:
-            raise InvalidInput("--html", f"must be left out: profiling {surveyed.directory.run} has no page")
         _show_surveyed(surveyed, as_json)
+        if html is not None:
+            from rb_plugins.page.profiled import surveyed_page
+
+            show.note(f"the page is {surveyed_page(surveyed, html)}")
         return
     outcome = session.report(run_)
     fetched = None if fetch is None else session.fetch(outcome, fetch)
@@ -141,14 +175,16 @@ def report(run_: str | None, fetch: Path | None, html: Path | None, as_json: boo
         from rb_plugins.page.pages import run_page
 
         page = run_page(outcome, html)
-    _show_outcome(outcome, as_json)
+    _show_outcome(outcome, Telling(as_json=as_json))
     if fetched is not None:
         show.note(f"the best checkpoint is in {fetched}")
     if page is not None:
         show.note(f"the page is {page}")
 
 
-def _begin(experiment: Path, options: Options, *, planner: str | None, yes: bool, as_json: bool) -> None:
+def _begin(
+    experiment: Path, options: Options, *, planner: str | None, yes: bool, html: Path | None, telling: Telling
+) -> None:
     from rb_core.report import profile_table
     from rb_plugins import show
     from rb_plugins.forecast import DEFAULT_PLANNER
@@ -170,16 +206,18 @@ def _begin(experiment: Path, options: Options, *, planner: str | None, yes: bool
         for note in session.notes:
             show.note(note)
         planned = session.plan(problem, planner=planner, seed=tuning.seed)
-        if not as_json:
+        if not telling.machine:
             show.table(profile_table(problem.profile))
             show_plan(planned)
         session.veto(planned, max_usd=tuning.max_usd, spent_usd=getattr(measured, "usd", 0.0))
         ask(tuning.cloud, planned.expected[1], yes)
-        directory = session.create(tuning, planned, measured)
+        directory = session.create(tuning, planned, measured, options=["--planner", planner, *options.words()])
         show.note(f"run {directory.run} in {directory.path}")
-        with _answered(directory, as_json):
-            outcome = session.run(tuning, planned, launcher, directory=directory, progress=True)
-    _show_outcome(outcome, as_json)
+        with _paged(directory, html), telling.told(directory, session.clock) as observers:
+            outcome = session.run(
+                tuning, planned, launcher, directory=directory, observers=observers, progress=True
+            )  # fmt: skip
+    _show_outcome(outcome, telling)
 
 
 def _measured(session: Session, tuning: Tuning, launcher: Launcher) -> MeasuredProfile:
@@ -190,7 +228,7 @@ def _measured(session: Session, tuning: Tuning, launcher: Launcher) -> MeasuredP
     return session.measure(request, launcher)
 
 
-def _go_on(reference: str, options: Options, *, yes: bool, as_json: bool) -> None:
+def _go_on(reference: str, options: Options, *, yes: bool, html: Path | None, telling: Telling) -> None:
     from rb_core.expectation import expected
     from rb_plugins import show
     from rb_plugins.interrupts import interruptible
@@ -205,24 +243,28 @@ def _go_on(reference: str, options: Options, *, yes: bool, as_json: bool) -> Non
         session.launcher(going.launcher, going.target, cloud=going.request.problem.cloud) as launcher,
     ):
         show.note(f"run {going.directory.run} in {going.directory.path}")
-        with _answered(going.directory, as_json):
-            outcome = session.go_on(going, launcher, progress=True)
-    _show_outcome(outcome, as_json)
+        with _paged(going.directory, html), telling.told(going.directory, session.clock) as observers:
+            outcome = session.go_on(going, launcher, observers=observers, progress=True)
+    _show_outcome(outcome, telling)
 
 
 @contextmanager
-def _answered(directory: RunDirectory, as_json: bool) -> Iterator[None]:
-    """Print the JSON object of a run also when it fails."""
-    from rb_core.errors import RubberBandError
+def _paged(directory: RunDirectory, html: Path | None) -> Iterator[None]:
+    """Write the page of a run when it ends, however it does; a page that fails leaves the run as it is."""
     from rb_plugins import show
     from rb_plugins.outcome import read_outcome
 
     try:
         yield
-    except RubberBandError:
-        if as_json and directory.began:
-            show.answer(read_outcome(directory).table())
-        raise
+    finally:
+        if html is not None and directory.began:
+            from rb_plugins.page.pages import run_page
+
+            try:
+                show.note(f"the page is {run_page(read_outcome(directory), html)}")
+            except Exception as error:
+                again = f"`rb-tune report {directory.run} --html`"
+                show.note(f"warning: the page was not written ({error}); {again} tries it again")
 
 
 def _show_surveyed(surveyed: Surveyed, as_json: bool) -> None:
@@ -236,14 +278,15 @@ def _show_surveyed(surveyed: Surveyed, as_json: bool) -> None:
         show.line(line)
 
 
-def _show_outcome(outcome: Outcome, as_json: bool) -> None:
+def _show_outcome(outcome: Outcome, telling: Telling) -> None:
     from rb_core.report import bill_table, duration, money, outcome_table, trials_table
     from rb_plugins import show
 
     if outcome.missed:
         show.note(f"warning: {outcome.missed}")
-    if as_json:
+    if telling.as_json and not telling.events:
         show.answer(outcome.table())
+    if telling.machine:
         return
     show.table(outcome_table(outcome.estimate, outcome.state, outcome.bill))
     if outcome.bill.cost_usd:

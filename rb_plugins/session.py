@@ -450,7 +450,12 @@ class Session:
         self.manager.veto(planned.problem.experiment, planned.plan, planned.estimate)
 
     def create(
-        self, tuning: Tuning, planned: Forecast, measured: MeasuredProfile | ScalingProfile | None = None
+        self,
+        tuning: Tuning,
+        planned: Forecast,
+        measured: MeasuredProfile | ScalingProfile | None = None,
+        *,
+        options: Sequence[str] = (),
     ) -> RunDirectory:
         """A directory for a run, with what it was asked and promised.
 
@@ -458,6 +463,7 @@ class Session:
             tuning: the run.
             planned: its plan.
             measured: the profile, kept where it was measured for this run.
+            options: what was said on the command line, kept for repeating it.
 
         Raises:
             UnusableLog: it cannot be made.
@@ -465,7 +471,7 @@ class Session:
         directory = RunDirectory.create(self.directory, tuning.name, self.clock.utc())
         directory.write("problem.json", problem_table(planned.problem))
         directory.write("plan.json", planned.table())
-        recorded = Recorded.of(tuning, self.configs(tuning), directory, planner=planned.planner)
+        recorded = Recorded.of(tuning, self.configs(tuning), directory, planner=planned.planner, options=options)
         directory.write("request.json", recorded.table())
         if isinstance(measured, MeasuredProfile):
             made = self.clock.utc().isoformat(timespec="seconds")

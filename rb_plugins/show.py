@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rb_core.report import Table
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+    from rb_core.report import Table
 
 
 def table(content: Table) -> None:
@@ -18,18 +22,41 @@ def table(content: Table) -> None:
     if not sys.stdout.isatty():
         click.echo(content.text() + "\n")
         return
-    from rich import box
     from rich.console import Console
-    from rich.table import Table as RichTable
 
     console = Console(markup=False, highlight=False)
     console.print(content.title, style="bold")
+    console.print(_rich(content))
+
+
+@contextmanager
+def live() -> Iterator[Callable[[Sequence[str], Sequence[Table]], None]]:
+    """Draw lines and tables on a terminal in the place of those that were drawn before; the last ones stay."""
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(markup=False, highlight=False)
+    with Live(console=console, auto_refresh=False) as drawn:
+
+        def draw(lines: Sequence[str], tables: Sequence[Table]) -> None:
+            parts = [part for content in tables for part in (Text(content.title, style="bold"), _rich(content))]
+            drawn.update(Group(*map(Text, lines), *parts), refresh=True)
+
+        yield draw
+
+
+def _rich(content: Table) -> RichTable:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
     drawn = RichTable(box=box.SIMPLE_HEAD)
     for number, column in enumerate(content.columns):
         drawn.add_column(column, justify="left" if content.is_left(number) else "right")
     for row in content.rows:
-        drawn.add_row(*row)
-    console.print(drawn)
+        drawn.add_row(*map(Text, row))
+    return drawn
 
 
 def line(text: str = "") -> None:
@@ -40,6 +67,11 @@ def line(text: str = "") -> None:
 def answer(content: Mapping[str, Any]) -> None:
     """Print a JSON object on standard output."""
     click.echo(json.dumps(content, indent=2))
+
+
+def record(content: Mapping[str, Any]) -> None:
+    """Print a JSON object as one line on standard output."""
+    click.echo(json.dumps(content))
 
 
 def note(text: str) -> None:

@@ -75,6 +75,17 @@ class Options:
     on_deadline: AtDeadline | None = None
     launcher: str | None = None
 
+    def words(self) -> tuple[str, ...]:
+        """The command's words that give these options."""
+        given = {
+            "--launcher": self.launcher,
+            "--deadline": self.deadline,
+            "--budget": self.budget_usd,
+            "--max-usd": self.max_usd,
+            "--on-deadline": self.on_deadline,
+        }
+        return tuple(word for name, value in given.items() if value is not None for word in (name, str(value)))
+
     def terms(self) -> Terms:
         """For a run that goes on. Raises `InvalidInput` under the option's name."""
         if self.launcher is not None:

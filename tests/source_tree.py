@@ -17,6 +17,9 @@ PACKAGES = {
     "rb_ray": ROOT / "adapters" / "rb_ray",
 }
 
+TEMPLATES = ROOT / "rb_plugins" / "templates"
+"""What `rb-tune init` writes: shipped with the package, but no modules of it."""
+
 NOT_OURS = {"build", "dist", "shared"}
 """Top-level folders that are no part of the repository, beside the hidden ones."""
 
@@ -59,6 +62,8 @@ def modules(*packages: str) -> Iterator[Module]:
     """Every module of these packages; of all when none is named."""
     for package in packages or PACKAGES:
         for file in sorted(PACKAGES[package].rglob("*.py")):
+            if TEMPLATES in file.parents:
+                continue
             parts = [package, *file.relative_to(PACKAGES[package]).with_suffix("").parts]
             is_package = parts[-1] == "__init__"
             yield Module(".".join(parts[:-1] if is_package else parts), file.read_text(encoding="utf-8"), is_package)

@@ -91,6 +91,14 @@ def test_no_folder_takes_the_name_of_another_project():
 def test_tests_and_examples_cannot_be_imported_by_name():
     packages = {shown(p) for p in files("__init__.py") if shown(p).startswith(("tests/", "examples/"))}
     assert packages == {
+        "examples/evaluation/curves/__init__.py",
+        "examples/evaluation/dollars/__init__.py",
+        "examples/evaluation/fidelity/__init__.py",
+        "examples/evaluation/headline/__init__.py",
+        "examples/evaluation/replanning/__init__.py",
+        "examples/evaluation/sampling/__init__.py",
+        "examples/evaluation/sensitivity/__init__.py",
+        "examples/evaluation/spot/__init__.py",
         "examples/sample_plugin/src/rubberband_sample_plugin/__init__.py",
         "tests/crash_ec2/__init__.py",
         "tests/faulty_ec2/__init__.py",

@@ -16,13 +16,13 @@ LAYERS = (
     # 1, logic: from value to value; randomness is passed in
     "bracket rounds placement interruption markets dag billing draws occupancy simulate moments expectation planners "
     "explain standing promise sizing space ernest learning measurement steadiness speeds startups observed resplit "
-    "widening "
+    "widening condition "
     "training.sharding",
     # 2, ports: what the engine and the user's function see of each other and of the world
     "ports clock trial target training estate inspection",
     # 3, doing: what remembers and decides
-    "eventlog lease journal state ledger budget cluster collecting holdings engine trial_timer profiler report "
-    "breakdown shares survey testing",
+    "eventlog logtail lease journal state ledger reckoning budget cluster collecting holdings engine trial_timer "
+    "profiler report breakdown shares survey testing",
     # 4, edges: what touches processes, networks and SDKs, and what is simulated in their place
     "launchers providers sim",
 )

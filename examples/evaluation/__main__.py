@@ -1,53 +1,52 @@
-"""Works out the table of examples/evaluation anew: CSV, Markdown and, with matplotlib, the chart.
+"""Works out the evaluation anew: raw figures as CSV, tables as Markdown, charts as SVG.
 
-    python examples/evaluation                     everything, into examples/evaluation/results
-    python examples/evaluation --experiment NAME --cloud NAME --out DIR     a part of it, elsewhere
+    python examples/evaluation                     everything, into examples/evaluation/results; a few hours
+    python examples/evaluation --quick             a small part of every study, elsewhere; ten minutes on two cores
+    python examples/evaluation --only spot sampling     some studies
 
-Nothing is sampled and nothing is measured, so the figures are the same on every machine.
+A study is a folder beside this file. Each runs in a process of its own, and the results of one that fails stay as they
+were. The exit status is 1 when any failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
-import time
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
 
-from chart import write_chart
-from rows import read_csv, worked_out, write_csv
-from study import CLOUDS, EXPERIMENTS, cases
-from tables import write_summary, write_table
+from frame import STUDIES, carry_out
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+QUICK_RESULTS = HERE.parents[1] / "build" / "evaluation"
 
 
-def main() -> None:
-    """Work out the cases that were asked for and write the results."""
-    parser = argparse.ArgumentParser(prog="python examples/evaluation", description="Work out the table anew.")
-    parser.add_argument("--experiment", action="append", choices=list(EXPERIMENTS), help="only this (repeatable)")
-    parser.add_argument("--cloud", action="append", choices=list(CLOUDS), help="only this (repeatable)")
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("results"), help="folder to write into")
+def main() -> int:
+    """Run the studies that were asked for."""
+    parser = argparse.ArgumentParser(prog="./dev evaluate", description="Work out the evaluation anew.")
+    parser.add_argument("--quick", action="store_true", help="a small part of every study, into build/evaluation")
+    parser.add_argument("--only", nargs="+", choices=STUDIES, metavar="STUDY", help=f"only these: {', '.join(STUDIES)}")
+    parser.add_argument("--out", type=Path, help="folder to write into, one folder a study")
     asked = parser.parse_args()
-    whole = not asked.experiment and not asked.cloud
-    if not whole and asked.out == parser.get_default("out"):
-        parser.error("a part of the table must not replace the whole: give --out")
-    rows = []
-    for case in cases():
-        if case.experiment in (asked.experiment or EXPERIMENTS) and case.cloud in (asked.cloud or CLOUDS):
-            began = time.perf_counter()
-            rows += worked_out(case)
-            taken_s = time.perf_counter() - began
-            print(f"{case.experiment} {case.cloud} {case.workload}: {taken_s:.1f} s", file=sys.stderr)
-    asked.out.mkdir(parents=True, exist_ok=True)
-    write_csv(rows, asked.out / "table.csv")
-    # What is read from the file is rounded: so the rest follows from it to the last digit.
-    rows = read_csv(asked.out / "table.csv")
-    write_table(rows, asked.out / "table.md")
-    write_summary(rows, asked.out / "summary.md")
-    if find_spec("matplotlib"):
-        write_chart(rows, asked.out / "chart.svg")
-    else:
-        print("no chart: matplotlib is not installed; install rubberband-tune[report]", file=sys.stderr)
+    out = (asked.out or (QUICK_RESULTS if asked.quick else RESULTS)).resolve()
+    if asked.quick and out == RESULTS:
+        parser.error("--quick must not replace the whole results: give another --out")
+    studies = [name for name in STUDIES if name in (asked.only or STUDIES)]
+    if len(studies) == 1:
+        return 0 if carry_out(studies[0], out, quick=asked.quick) else 1
+    failed = [name for name in studies if _apart(name, out, quick=asked.quick)]
+    if failed:
+        print(f"failed: {', '.join(failed)}; again: ./dev evaluate --only {' '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _apart(study: str, out: Path, *, quick: bool) -> int:
+    """The exit status of one study in a process of its own: what it leaves behind ends with it."""
+    options: Sequence[str] = ["--only", study, "--out", str(out), *(["--quick"] if quick else [])]
+    return subprocess.run([sys.executable, str(HERE), *options], check=False).returncode
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,77 +1,75 @@
-"""The chart: for each experiment and cloud, what each planner's plan costs, as a multiple of `static-beside`'s."""
+"""How charts are drawn: the same bytes for the same figures, in colours that everybody can tell apart."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rows import Row
-
-LINES = {
-    "static-1": ("#999999", "--"),
-    "static": ("#333333", "-"),
-    "static-beside": ("#8855aa", "--"),
-    "naive": ("#cc8800", ":"),
-    "greedy": ("#3377bb", "-"),
-    "exact": ("#bb2233", "-"),
-    "lower bound": ("#448844", "-."),
-}
-"""Colour and stroke of each."""
-
-
-def write_chart(rows: Sequence[Row], path: Path) -> None:
-    """Draw it as SVG, the same bytes for the same rows and version of matplotlib.
-
-    A point is the median over the workloads, and stands only where the planner finds a plan for every one of them; the
-    band is the range of the exact planner.
-    """
-    import matplotlib
+if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    experiments = list(dict.fromkeys(row.case.experiment for row in rows))
-    clouds = list(dict.fromkeys(row.case.cloud for row in rows))
-    with matplotlib.rc_context({"svg.hashsalt": "evaluation", "svg.fonttype": "none", "font.size": 8}):
-        figure = Figure(figsize=(3.2 * len(clouds), 2.4 * len(experiments) + 0.5), layout="constrained")
-        panels = figure.subplots(len(experiments), len(clouds), sharex=True, sharey="row", squeeze=False)
-        for line, experiment in zip(panels, experiments, strict=True):
-            for axes, cloud in zip(line, clouds, strict=True):
-                chosen = [row for row in rows if (row.case.experiment, row.case.cloud) == (experiment, cloud)]
-                _draw(axes, chosen)
-                axes.set_title(f"{experiment} on {cloud}", fontsize=8)
-        for axes in panels[-1]:
-            axes.set_xlabel("deadline / fastest possible")
-        for axes in panels[:, 0]:
-            axes.set_ylabel("cost / static-beside")
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(LINES), frameon=False)
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = PALETTE = (
+    "#000000", "#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7",
+)  # fmt: skip
+"""Okabe and Ito's colours (Color Universal Design, 2008). Yellow is too pale for a line on white. Lines differ in
+stroke or marker as well, for those who see no colours at all."""
+
+GREY = "#777777"
+
+CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+"""Colours of lines that name none, in this order."""
+
+NOTE = "no chart: matplotlib is not installed; pip install 'rubberband-tune[report]'"
+
+
+def write_svg(path: Path, draw: Callable[[Figure], None], *, width_in: float, height_in: float) -> bool:
+    """Draw a chart.
+
+    The bytes depend on what is drawn and on the version of matplotlib. Without matplotlib it says so on standard error,
+    and no chart that was there before is left, since its figures may be others.
+
+    Args:
+        path: the SVG, which is replaced. Its folder is made where it is missing.
+        draw: is given a new figure, with room made for legends outside of its axes.
+        width_in: width in inches.
+        height_in: height in inches.
+
+    Returns:
+        Whether there is a chart now.
+    """
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+        from matplotlib.rcsetup import cycler
+    except ModuleNotFoundError:
+        print(NOTE, file=sys.stderr)
+        path.unlink(missing_ok=True)
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Somebody's own matplotlibrc must not show.
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(
+            {
+                "svg.hashsalt": "evaluation",
+                "svg.fonttype": "none",
+                "font.family": "DejaVu Sans",
+                "font.size": 8,
+                "axes.titlesize": 8,
+                "axes.prop_cycle": cycler(color=CYCLE),
+                "axes.spines.top": False,
+                "axes.spines.right": False,
+                "axes.grid": True,
+                "axes.grid.axis": "y",
+                "grid.linewidth": 0.3,
+                "lines.linewidth": 1.2,
+                "lines.markersize": 4,
+                "legend.frameon": False,
+            }
+        )
+        figure = Figure(figsize=(width_in, height_in), layout="constrained")
+        draw(figure)
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
-
-
-def _draw(axes, rows: Sequence[Row]) -> None:
-    factors = sorted({row.deadline_factor for row in rows})
-    by_factor = [[row for row in rows if row.deadline_factor == factor] for factor in factors]
-    for name, (color, stroke) in LINES.items():
-        shares = [_shares(group, name) for group in by_factor]
-        middle = [statistics.median(values) if values else float("nan") for values in shares]
-        axes.plot(factors, middle, stroke, color=color, label=name, marker=".", markersize=3, linewidth=1)
-        if name == "exact" and all(shares):
-            axes.fill_between(
-                factors, [min(v) for v in shares], [max(v) for v in shares], color=color, alpha=0.15, linewidth=0
-            )
-    axes.set_xscale("log")
-    axes.set_xticks(factors, [f"{factor:g}" for factor in factors])
-    axes.minorticks_off()
-    axes.grid(axis="y", linewidth=0.3)
-
-
-def _shares(rows: Sequence[Row], name: str) -> list[float]:
-    """Cost of each row as a multiple of `static-beside`'s plan; nothing unless every row has both."""
-    shares = []
-    for row in rows:
-        static, other = row.outcomes["static-beside"], row.outcomes.get(name)
-        usd = row.lower_bound_usd if name == "lower bound" else other and other.cost_usd
-        if static is None or usd is None:
-            return []
-        shares.append(usd / static.cost_usd)
-    return shares
+    return True

@@ -186,6 +186,8 @@ class Engine:
             environment=dict(setting.request.environment),
             clock=self._clock.origin,
             clock_s=self._clock.now(),
+            run=setting.request.run,
+            metric=setting.request.metric,
         )
         self._create(setting.request, setting.journal)
         _sweep(setting, history)

@@ -37,9 +37,20 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
+_SURVIVES_FORKS = "jemalloc_bg_thd"
+"""The thread of an allocator, pyarrow's for one, which ends it before a fork and starts it anew where it is needed."""
+
+
 def thread_count() -> int:
-    """Threads of this process, those of native libraries included."""
-    return len(os.listdir("/proc/self/task"))
+    """Threads of this process that a fork of it would miss, those of native libraries included."""
+    count = 0
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            name = Path(f"/proc/self/task/{thread}/comm").read_text(encoding="utf-8").strip()
+        except OSError:
+            continue  # it has just ended
+        count += name != _SURVIVES_FORKS
+    return count
 
 
 def holds_cuda() -> bool:

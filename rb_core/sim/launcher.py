@@ -11,6 +11,7 @@ from rb_core.plan import Problem
 from rb_core.ports import Clock, Inbox, Notice, Timer, TrialExit, TrialNotice, TrialRun
 from rb_core.sim.cloud import SimCloud
 from rb_core.sim.curves import Curves
+from rb_core.sim.durations import Durations, EvenPace, Pace, UnevenPace
 from rb_core.sim.fates import Fates, TrialFate, lasting_s
 from rb_core.sim.faults import Faults
 from rb_core.sim.starts import Start, StartEnding
@@ -30,7 +31,14 @@ class Training:
     """
 
     def __init__(
-        self, problem: Problem, faults: Faults, fates: Fates, curves: Curves, cloud: SimCloud, store: SimStore
+        self,
+        problem: Problem,
+        faults: Faults,
+        fates: Fates,
+        curves: Curves,
+        cloud: SimCloud,
+        store: SimStore,
+        durations: Durations | None = None,
     ) -> None:
         """Trainings of which none has begun.
 
@@ -41,6 +49,7 @@ class Training:
             curves: what it scores.
             cloud: where its nodes are.
             store: where its checkpoints go.
+            durations: how long its iterations take; as the profile has them by default.
         """
         self.starts: list[Start] = []
         self.scores: dict[tuple[int, int], float] = {}
@@ -50,6 +59,7 @@ class Training:
         self._factor = faults.true_iteration_factor
         self._fates = fates
         self._cloud = cloud
+        self._durations = durations
         chains = problem.experiment.chains
         self._chain_of = [chain for chain, own in enumerate(chains) for _ in range(own[0].trials)]
         self._ends = [list(accumulate((stage.iterations for stage in own), initial=0)) for own in chains]
@@ -65,13 +75,15 @@ class Training:
                 return fate, fate.start_s, fate.noise
         return self._known[key], *self._fates.restart()
 
-    def iterating_s(self, run: TrialRun, fate: TrialFate, noise: float) -> float:
-        """How long all iterations of a start take."""
+    def pace(self, run: TrialRun, fate: TrialFate, noise: float) -> Pace:
+        """How the iterations of a start go on."""
         nodes = {slot.node for slot in run.slots}
         speed = self._cloud.books[run.slots[0].node].instance_type.speed
         slow = self.profile.slowdown(spans=len(nodes) > 1, speed=speed) * fate.speed * self._factor
-        iterations = run.to_iteration - run.from_iteration
-        return slow * lasting_s(self.profile.iteration_s[len(run.slots)], iterations, noise)
+        begin, end, slots = run.from_iteration, run.to_iteration, len(run.slots)
+        if self._durations is not None:
+            return UnevenPace([slow * own_s for own_s in self._durations.iterations_s(run.trial, begin, end, slots)])
+        return EvenPace(end - begin, slow * lasting_s(self.profile.iteration_s[slots], end - begin, noise))
 
     def point(self, run: TrialRun, share: float | None) -> int | None:
         """After how many iterations of a start a share of its stage is done; None where that is behind it."""
@@ -162,10 +174,10 @@ class SimHandle:
         self._live = live
         self._fate, start_s, noise = training.fate(run)
         self._total = run.to_iteration - run.from_iteration
-        self._total_s = training.iterating_s(run, self._fate, noise)
-        self._step_s = self._total_s / self._total
-        self._stride = _stride(TELLING_EVERY_S, self._step_s, self._total, math.floor)
-        self._saves = _stride(run.checkpoint_every_s, self._step_s, self._total, math.ceil)
+        self._pace = training.pace(run, self._fate, noise)
+        step_s = self._pace.total_s / self._total
+        self._stride = _stride(TELLING_EVERY_S, step_s, self._total, math.floor)
+        self._saves = _stride(run.checkpoint_every_s, step_s, self._total, math.ceil)
         self._raises = training.point(run, self._fate.raises_at)
         self._hangs = training.point(run, self._fate.hangs_at)
         self._points = [point for point in (self._raises, self._hangs) if point is not None]
@@ -193,7 +205,7 @@ class SimHandle:
         if self._is_hung or self._done == self._total:
             return
         self._timer.cancel()
-        passed = int((self._clock.now() - self._ready_s) / self._step_s + 1e-9) if self._step_s > 0 else 0
+        passed = self._pace.done_at(self._clock.now() - self._ready_s)
         self._reach(min(max(self._done, passed) + 1, self._ahead))
 
     def kill(self) -> None:
@@ -243,8 +255,8 @@ class SimHandle:
         self._reach(ahead)
 
     def _reach(self, ahead: int) -> None:
-        self._ahead, seconds = ahead, self._total_s if ahead == self._total else ahead * self._step_s
-        self._timer = self._clock.call_at(self._ready_s + seconds, self._reached)
+        self._ahead = ahead
+        self._timer = self._clock.call_at(self._ready_s + self._pace.end_s(ahead), self._reached)
 
     def _reached(self) -> None:
         self._done = done = self._ahead
@@ -252,7 +264,7 @@ class SimHandle:
         ends, saves = done == self._total, done % self._saves == 0
         if ends or saves or self._is_stopping:
             self._report(iterations, ends)
-        self._tell(Iterated(iterations=iterations, seconds=self._step_s))
+        self._tell(Iterated(iterations=iterations, seconds=self._pace.took_s(done)))
         if ends or self._is_stopping:
             self._timer = self._clock.call_at(self._clock.now() + self._fate.save_s, self._complete)
             return

@@ -16,6 +16,7 @@ from rb_core.events import Event, RunEnding
 from rb_core.ledger import Ledger, ledger
 from rb_core.plan import AllocationPlan, Problem
 from rb_core.sim.curves import Curves, SyntheticCurves
+from rb_core.sim.durations import Durations
 from rb_core.sim.evidence import Evidence
 from rb_core.sim.faults import Faults
 from rb_core.sim.invariants import BrokenInvariant, violations
@@ -93,6 +94,8 @@ def rehearse(
     seeds: Sequence[int],
     faults: Faults | None = None,
     curves: Curves | None = None,
+    durations: Durations | None = None,
+    truth: Problem | None = None,
     on_run: Callable[[RehearsedRun], None] | None = None,
     **options: Any,
 ) -> Rehearsal:
@@ -104,6 +107,9 @@ def rehearse(
         seeds: of one run each; without faults a run takes the random numbers of one sample of `simulate`.
         faults: what goes wrong; nothing by default.
         curves: scores of the trials; synthetic ones, by the seed, by default.
+        durations: of their iterations, with the speed of each; as the profile has them by default.
+        truth: the same experiment as it really is, where `problem` is what is believed of it; `problem` by default.
+            The bill is by the prices of `problem`.
         on_run: told each run.
         options: other attributes of `RunRequest`.
 
@@ -115,7 +121,9 @@ def rehearse(
         raise InvalidInput("seeds", "must be at least one")
     runs = []
     for seed in seeds:
-        run = rehearse_once(problem, plan, seed=seed, faults=faults, curves=curves, **options)
+        run = rehearse_once(
+            problem, plan, seed=seed, faults=faults, curves=curves, durations=durations, truth=truth, **options
+        )
         runs.append(run)
         if on_run is not None:
             on_run(run)
@@ -129,10 +137,12 @@ def rehearse_once(
     seed: int,
     faults: Faults | None = None,
     curves: Curves | None = None,
+    durations: Durations | None = None,
+    truth: Problem | None = None,
     **options: Any,
 ) -> RehearsedRun:
     """Run the engine once. Arguments and errors as of `rehearse`."""
-    return _told(problem, seed, _evidence(problem, plan, seed, faults, curves, options))
+    return _told(problem, seed, _evidence(problem, plan, seed, faults, curves, durations, truth, options))
 
 
 def rehearsed_log(
@@ -142,10 +152,12 @@ def rehearsed_log(
     seed: int,
     faults: Faults | None = None,
     curves: Curves | None = None,
+    durations: Durations | None = None,
+    truth: Problem | None = None,
     **options: Any,
 ) -> tuple[Event, ...]:
     """The log of the run that `rehearse_once` has. Arguments and errors as of `rehearse`."""
-    return _evidence(problem, plan, seed, faults, curves, options).events
+    return _evidence(problem, plan, seed, faults, curves, durations, truth, options).events
 
 
 def _evidence(
@@ -154,11 +166,22 @@ def _evidence(
     seed: int,
     faults: Faults | None,
     curves: Curves | None,
+    durations: Durations | None,
+    truth: Problem | None,
     options: Mapping[str, Any],
 ) -> Evidence:
     if curves is None:
         curves = SyntheticCurves(problem.experiment.trials, np.random.default_rng([seed, _CURVES]))
-    world = World(problem, plan, seed=seed, faults=faults or Faults(), curves=curves, **options)
+    world = World(
+        problem,
+        plan,
+        seed=seed,
+        faults=faults or Faults(),
+        curves=curves,
+        durations=durations,
+        truth=truth,
+        **options,
+    )
     with _quietly():
         evidence = world.run()
     broken = violations(evidence)

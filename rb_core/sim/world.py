@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rb_core.plan import AllocationPlan, Problem
 from rb_core.sim.cloud import SimCloud
 from rb_core.sim.curves import Curves
 from rb_core.sim.driver import DrivenClock, DrivenLauncher, DrivenProvider, Driver, DriverKilled
+from rb_core.sim.durations import Durations
 from rb_core.sim.evidence import Evidence
 from rb_core.sim.fates import Fates, NodeFate
 from rb_core.sim.faults import Faults
@@ -41,7 +43,16 @@ class World:
     """Everything that the engine meets in one rehearsal."""
 
     def __init__(
-        self, problem: Problem, plan: AllocationPlan, *, seed: int, faults: Faults, curves: Curves, **options: Any
+        self,
+        problem: Problem,
+        plan: AllocationPlan,
+        *,
+        seed: int,
+        faults: Faults,
+        curves: Curves,
+        durations: Durations | None = None,
+        truth: Problem | None = None,
+        **options: Any,
     ) -> None:
         """A world in which nothing has happened.
 
@@ -51,6 +62,9 @@ class World:
             seed: of all that is left to chance.
             faults: what can go wrong.
             curves: scores of the trials.
+            durations: of their iterations, with the speed of each; as the profile has them by default.
+            truth: the same experiment as it really is, where `problem` is what is believed of it; its profile and
+                latencies are what happens. `problem` itself by default.
             options: other attributes of `RunRequest`.
         """
         values: dict[str, Any] = {"sync_s": problem.profile.sync_s, "patience": PATIENCE, "seed": seed, **options}
@@ -64,10 +78,11 @@ class World:
             **values,
         )
         self.clock = ManualClock()
-        self.fates = Fates(problem, faults, seed)
+        real = truth or problem
+        self.fates = Fates(real if durations is None else _of_one_speed(real), faults, seed)
         self.store = SimStore(torn=faults.checkpoint_torn, rng=self.fates.saves)
         self.cloud = SimCloud(self.clock, faults, self._fate, self.fates.losses, self.fates.droughts)
-        self.training = Training(problem, faults, self.fates, curves, self.cloud, self.store)
+        self.training = Training(real, faults, self.fates, curves, self.cloud, self.store, durations)
         self._faults = faults
         self._stage_of: dict[str, tuple[int, int]] = {}
         usual = _usual_events(problem, plan)
@@ -145,6 +160,11 @@ class World:
             self._stage_of[event.node] = (event.chain, event.stage)
         if self._faults.clock_step_s and self.fates.steps.random() < 1 / _STEPS_EVERY:
             self.clock.step(self._faults.clock_step_s * float(self.fates.steps.choice((-1.0, 1.0))))
+
+
+def _of_one_speed(problem: Problem) -> Problem:
+    """The same with configurations of one speed, and no other than the profile has."""
+    return replace(problem, profile=replace(problem.profile, trial_cv=0.0, run_cv=0.0))
 
 
 def _folded(history: Sequence[Event]) -> tuple[RunState, Exception | None]:

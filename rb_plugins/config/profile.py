@@ -64,6 +64,7 @@ class ProfileTable:
     save_s: LatencyTable = field(default_factory=_zero)
     sync_s: Seconds = 0.0
     trial_cv: float = 0.0
+    run_cv: float = 0.0
     spread_penalty: float = 0.0
     checkpoint_gib: float = 0.0
     target: str = ""
@@ -93,6 +94,7 @@ class ProfileTable:
             save_s=self.save_s,
             sync_s=self.sync_s,
             trial_cv=self.trial_cv,
+            run_cv=self.run_cv,
             spread_penalty=self.spread_penalty,
             checkpoint_gib=self.checkpoint_gib,
         )
@@ -122,8 +124,8 @@ def read_profile_table(data: object, *, folder: Path, key: str = "profile") -> P
 
 
 def profile_table(profile: ScalingProfile) -> dict[str, Any]:
-    """The canonical form of a profile."""
-    return {
+    """The canonical form of a profile; without `run_cv` where it is 0, as before there was such a key."""
+    table: dict[str, Any] = {
         "iteration_s": {str(slots): latency_table(latency) for slots, latency in profile.iteration_s.items()},
         "start_s": latency_table(profile.start_s),
         "save_s": latency_table(profile.save_s),
@@ -132,3 +134,6 @@ def profile_table(profile: ScalingProfile) -> dict[str, Any]:
         "spread_penalty": float(profile.spread_penalty),
         "checkpoint_gib": float(profile.checkpoint_gib),
     }
+    if profile.run_cv > 0:
+        table["run_cv"] = float(profile.run_cv)
+    return table

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rb_plugins.page.frame import Point, chart, legend, path, percent, stretched, swatch
+from rb_plugins.page.frame import Point, chart, legend, levels, path, percent, stretched, swatch
 from rb_plugins.page.markup import Markup, element
 from rb_plugins.page.scale import Axis, ticks
 from rb_plugins.page.story import Curve, End, Story
@@ -19,13 +19,17 @@ _WIDE = 16.0
 """From this ratio of the last to the first iterations on, the axis is logarithmic."""
 
 _MARKS = {End.FINISHED: "\u25cf", End.STOPPED: "\u00d7", End.FAILED: "!", End.LEFT: "\u2013", End.OPEN: "\u2026"}
+_ENDS = {
+    End.FINISHED: "finished", End.STOPPED: "stopped here", End.FAILED: "failed", End.LEFT: "left by itself",
+    End.OPEN: "not over yet",
+}  # fmt: skip
 
 
 def curves_chart(story: Story) -> Markup:
     """The curves of a story; a sentence where there are none."""
     curves = [curve for curve in story.curves if curve.points]
     if not curves:
-        return element("p", "No scores yet." if story.source != "plan" else "A plan has no scores.", class_="none")
+        return element("p", "No scores yet.", class_="none")
     across = _across(curves)
     up, clipped = _up(curves)
     drawn = curves[:DRAWN]
@@ -47,12 +51,7 @@ def curves_chart(story: Story) -> Markup:
             height=_HEIGHT,
             labels=[(_HEIGHT * (1 - up.at(value)) + 4, f"{value:.4g}") for value in steps],
             field=[
-                *(
-                    element(
-                        "line", x1=0, x2="100%", y1=_HEIGHT * (1 - up.at(v)), y2=_HEIGHT * (1 - up.at(v)), class_="grid"
-                    )
-                    for v in steps
-                ),
+                *levels(_HEIGHT, map(up.at, steps)),
                 stretched(_HEIGHT, *shapes),
                 *(_mark(curve, across, up) for curve in drawn),
             ],
@@ -60,7 +59,7 @@ def curves_chart(story: Story) -> Markup:
             caption=f"{caption} Iterations to the right{scale}."
             + (" Scores beyond the axis lie on its edge." if clipped else ""),
         )
-        + _key(banded=len(curves) > len(drawn))
+        + _key(curves, banded=len(curves) > len(drawn))
     )
 
 
@@ -139,19 +138,16 @@ def _bands(curves: Sequence[Curve], across: Axis, up: Axis) -> list[Markup]:
     ]
 
 
-def _key(*, banded: bool) -> Markup:
+def _key(curves: Sequence[Curve], *, banded: bool) -> Markup:
     def line(kind: str) -> Markup:
         return swatch(element("line", x1=0, x2=22, y1=6, y2=6, class_=kind))
 
     def mark(end: End) -> Markup:
         return swatch(element("text", _MARKS[end], x=11, y=11, class_=f"mark e-{end}", text_anchor="middle"))
 
-    entries = [
-        (line("curve c-best"), "the best of those that went the furthest"),
-        (mark(End.STOPPED), "stopped here"),
-        (mark(End.FINISHED), "finished"),
-        (mark(End.FAILED), "failed"),
-    ]
+    ends = {curve.end for curve in curves}
+    entries = [(line("curve c-best"), "the best of those that went the furthest")]
+    entries += [(mark(end), _ENDS[end]) for end in _MARKS if end in ends]
     if banded:
         entries += [
             (swatch(element("rect", x=0, y=1, width=22, height=10, class_="band")), "tenth to ninetieth percentile"),

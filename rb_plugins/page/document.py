@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from rb_core.errors import InvalidInput
+from rb_core.report import Table
 from rb_plugins.page.curves import curves_chart
 from rb_plugins.page.frame import dl
 from rb_plugins.page.gantt import key, nodes_chart, trials_chart
+from rb_plugins.page.marks import NOTE, marks_key
 from rb_plugins.page.markup import Markup, element, join
 from rb_plugins.page.money import money_chart, money_table, shares_chart
+from rb_plugins.page.repeating import Pairs
+from rb_plugins.page.scaling import Scaling
+from rb_plugins.page.scaling_chart import scaling_section
 from rb_plugins.page.story import Source, Story
 from rb_plugins.page.style import CSS, SCRIPT, patterns
 from rb_plugins.page.tables import curves_table, folded, notes_table, rows_table, stages_table, table
+
+DEFAULT_NAME = "report.html"
+"""Name of a page in the directory of what it is of."""
 
 _LEADS = {
     Source.RUN: "A run that took place, told by its log.",
@@ -26,53 +36,110 @@ _LEADS = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of a page, under a heading that the navigation leads to."""
+
+    name: str
+    title: str
+    content: Markup
+
+
+_COMMAND = 4000
+"""Longest value of what is needed for repeating something: a command is of use only whole."""
+
+
 def page(story: Story) -> str:
-    """The page as text; equal stories give equal pages."""
-    sections = [
-        ("time", "Time", _time(story)),
-        ("curves", "Learning curves", _curves(story)),
-        ("money", "Money over time", Markup(money_chart(story) + folded("in figures", table(money_table(story))))),
-        ("stages", "Predicted and actual" if story.source is not Source.PLAN else "The plan", _tables(story, "stages")),
-        ("bill", "Where every dollar went", Markup(_shares(story) + _tables(story, "bill"))),
-        ("faults", "Faults and changes of the plan", _notes(story)),
-        ("all", "Trials and nodes", _everything(story)),
-        ("repeat", "Repeating it", _repeat(story)),
+    """The page of a story as text; equal stories give equal pages."""
+    return sheet(
+        title=f"{story.name}: {story.state}",
+        lead=_LEADS[story.source],
+        notice=story.notice,
+        figures=story.headline,
+        sections=[*_sections(story), *_profile(story.profile), repeat_section(story.repeat, story.texts)],
+    )
+
+
+def _sections(story: Story) -> list[Section]:
+    """What happened, or what is planned: of that nothing has scores or faults."""
+    time = Section(name="time", title="Time", content=_time(story))
+    money = Section(
+        name="money",
+        title="Money over time",
+        content=Markup(money_chart(story) + folded("in figures", table(money_table(story)))),
+    )
+    stages, bill = _told(story, "stages"), Markup(_shares(story) + _told(story, "bill"))
+    everything = Section(name="all", title="Trials and nodes", content=_everything(story))
+    if story.source is Source.PLAN:
+        return [
+            Section(name="stages", title="The plan", content=stages),
+            time,
+            money,
+            Section(name="bill", title="Where every second and dollar goes", content=bill),
+            everything,
+        ]
+    return [
+        time,
+        Section(name="curves", title="Learning curves", content=_curves(story)),
+        money,
+        Section(name="stages", title="Predicted and actual", content=stages),
+        Section(name="bill", title="Where every dollar went", content=bill),
+        Section(name="faults", title="Faults and changes of the plan", content=_notes(story)),
+        everything,
     ]
-    links = element("ul", *(element("li", element("a", title, href=f"#{name}")) for name, title, _ in sections))
+
+
+def sheet(
+    *, title: str, lead: str, figures: Iterable[tuple[str, str, str]], sections: Sequence[Section], notice: str = ""
+) -> str:
+    """A whole page as text.
+
+    Args:
+        title: of the page.
+        lead: what it is of, in a sentence.
+        figures: at the top: name, value, remark.
+        sections: below one another.
+        notice: what is to be known before anything else.
+    """
+    links = element("ul", *(element("li", element("a", each.title, href=f"#{each.name}")) for each in sections))
     body = element(
         "body",
         element("a", "to the content", href="#main", class_="skip"),
         patterns(),
         element(
             "header",
-            element("h1", f"{story.name}: {story.state}"),
-            element("p", _LEADS[story.source], class_="lead"),
-            dl(story.headline),
+            element("h1", title),
+            element("p", lead, class_="lead"),
+            *([element("p", notice, class_="notice", role="note")] if notice else []),
+            dl(figures),
             element("nav", links, aria_label="Sections"),
         ),
-        element(
-            "main",
-            *(
-                element("section", element("h2", title, id=f"{name}-h"), content, id=name, aria_labelledby=f"{name}-h")
-                for name, title, content in sections
-            ),
-            id="main",
-        ),
+        element("main", *map(_section, sections), id="main"),
         element("footer", "Made by rb-tune. Times count from the first node request; money is in US dollars (usd)."),
         element("script", Markup(SCRIPT)),
     )
-    return f"<!doctype html>\n{element('html', _head(story), body, lang='en')}\n"
+    return f"<!doctype html>\n{element('html', _head(title), body, lang='en')}\n"
 
 
 def write(story: Story, path: Path) -> None:
-    """Write the page into a file. Raises `InvalidInput` when that cannot be done."""
+    """Write the page of a story into a file. Raises `InvalidInput` when that cannot be done."""
+    write_text(page(story), path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a page into a file. Raises `InvalidInput` when that cannot be done."""
     try:
-        path.write_text(page(story), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InvalidInput("--html", f"{path} cannot be written: {error.strerror}; name another file") from None
 
 
-def _head(story: Story) -> Markup:
+def _section(each: Section) -> Markup:
+    heading = element("h2", each.title, id=f"{each.name}-h")
+    return element("section", heading, each.content, id=each.name, aria_labelledby=f"{each.name}-h")
+
+
+def _head(title: str) -> Markup:
     script = base64.b64encode(sha256(SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{script}'"
     return element(
@@ -82,7 +149,7 @@ def _head(story: Story) -> Markup:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         Markup('<link rel="icon" href="data:,">'),
-        element("title", f"{story.name}: {story.state}"),
+        element("title", title),
         element("style", Markup(CSS)),
     )
 
@@ -91,7 +158,8 @@ def _time(story: Story) -> Markup:
     rows = element("p", "Nothing has been requested yet.", class_="none") if not story.nodes else nodes_chart(story)
     return join(
         [
-            key(),
+            key(story),
+            marks_key(story.notes),
             element("h3", "Nodes"),
             rows,
             element("h3", "Trials"),
@@ -103,10 +171,11 @@ def _time(story: Story) -> Markup:
 
 def _curves(story: Story) -> Markup:
     scored = [curve for curve in story.curves if curve.points]
-    return join([curves_chart(story), *([folded("in figures", table(curves_table(story)))] if scored else [])])
+    figures = [folded("in figures", table(curves_table(story)))] if scored else []
+    return join([curves_chart(story), *figures, _told(story, "best")])
 
 
-def _tables(story: Story, name: str) -> Markup:
+def _told(story: Story, name: str) -> Markup:
     return join(map(table, story.tables.get(name, ())))
 
 
@@ -116,12 +185,11 @@ def _shares(story: Story) -> Markup:
 
 def _notes(story: Story) -> Markup:
     if not story.notes:
-        words = "Nothing has run." if story.source is Source.PLAN else "Nothing went otherwise than planned."
-        return element("p", words, class_="none")
+        return element("p", "No fault, and no change of the plan.", class_="none")
     kinds = Counter(note.kind for note in story.notes)
     counted = ", ".join(f"{kind}: {count}" for kind, count in kinds.most_common())
     few = len(story.notes) <= 20
-    told = table(notes_table(story.notes))
+    told = table(notes_table(story.notes), rows_named=NOTE)
     return join([element("p", counted), told if few else folded(f"all {len(story.notes)}", told)])
 
 
@@ -136,19 +204,20 @@ def _everything(story: Story) -> Markup:
     return join(tables)
 
 
-def _repeat(story: Story) -> Markup:
-    return element(
-        "div",
-        element(
-            "table",
-            element("caption", "Environment, command and seeds"),
-            element(
-                "tbody",
-                *(
-                    element("tr", element("th", name, scope="row"), element("td", value, class_="w"))
-                    for name, value in story.repeat
-                ),
-            ),
-        ),
-        class_="scroll", tabindex="0", role="group", aria_label="Environment, command and seeds",
-    )  # fmt: skip
+def _profile(profile: Scaling | None) -> list[Section]:
+    if profile is None:
+        return []
+    return [Section(name="scaling", title="What the plan rests on", content=scaling_section(profile))]
+
+
+def repeat_section(facts: Pairs, texts: Pairs) -> Section:
+    """What is needed for repeating something: names and values, and names of files and what they hold."""
+    title, columns = "Command, seeds and environment", ("what", "value")
+    told = table(Table(title=title, columns=columns, rows=facts, words=("value",)), longest=_COMMAND)
+    content = join([told, *(folded(name, _text(name, text)) for name, text in texts)])
+    return Section(name="repeat", title="Repeating it", content=content)
+
+
+def _text(name: str, text: str) -> Markup:
+    """A text that can be read by keyboard too where it is longer than its place."""
+    return element("pre", text, tabindex="0", role="group", aria_label=name)

@@ -36,6 +36,7 @@ def chart(
     below: Sequence[tuple[float, str]],
     hint: str = "",
     caption: str = "",
+    above: Markup | None = None,
 ) -> Markup:
     """A chart.
 
@@ -49,6 +50,7 @@ def chart(
         below: ticks of the lower axis, as shares of the width, and their words.
         hint: how it is used with the keyboard.
         caption: one line below it.
+        above: what stands on top of the field, as wide as it is.
     """
     gutter = element(
         "svg",
@@ -74,6 +76,7 @@ def chart(
     )
     return element(
         "figure",
+        *([] if above is None else [above]),
         element(
             "div", gutter, drawn, class_="frame", tabindex="0", role="group",
             aria_label=f"{title}. {hint}".strip(),
@@ -107,6 +110,12 @@ def stretched(height: float, *shapes: Markup, top: float = 0.0) -> Markup:
 def path(points: Iterable[Point], *, closed: bool = False) -> str:
     """The outline through points."""
     return "M" + "L".join(f"{1000 * x:.4g} {1000 * y:.4g}" for x, y in points) + ("Z" if closed else "")
+
+
+def levels(height: float, shares: Iterable[float]) -> list[Markup]:
+    """Lines through the whole width at these shares of the height, counted from below."""
+    heights = (height * (1 - share) for share in shares)
+    return [element("line", x1=0, x2="100%", y1=y, y2=y, class_="grid") for y in heights]
 
 
 def legend(*entries: tuple[Markup, str]) -> Markup:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from rb_core.report import Table, duration, money
-from rb_plugins.page.frame import chart, legend, path, percent, stretched, swatch, time_below
+from rb_plugins.page.frame import chart, legend, levels, path, percent, stretched, swatch, time_below
+from rb_plugins.page.marks import HINT, mark_lines, marks, marks_key
 from rb_plugins.page.markup import Markup, element
 from rb_plugins.page.scale import Axis, money_ticks, time_ticks
 from rb_plugins.page.story import Source, Story
 
 _HEIGHT = 260.0
+_SHOWN_USD = 5e-7
+"""What is less would be written as nothing."""
 
 
 def money_chart(story: Story) -> Markup:
@@ -33,15 +36,13 @@ def money_chart(story: Story) -> Markup:
         shapes.append(element("path", d=path(middle), class_="median"))
     if actual:
         shapes.append(element("path", d=path(actual), class_="spent"))
-    marks = money_ticks(high)
+    steps = money_ticks(high)
     limits = _limits(story, across, up)
     field = [
-        *(
-            element("line", x1=0, x2="100%", y1=_HEIGHT * (1 - up.at(v)), y2=_HEIGHT * (1 - up.at(v)), class_="grid")
-            for v, _ in marks
-        ),
+        *levels(_HEIGHT, (up.at(v) for v, _ in steps)),
         stretched(_HEIGHT, *shapes),
         *limits,
+        *mark_lines(story.notes, across, _HEIGHT),
     ]
     return Markup(
         chart(
@@ -49,15 +50,18 @@ def money_chart(story: Story) -> Markup:
             title="Cost in usd over time",
             description=_described(story),
             height=_HEIGHT,
-            labels=[(max(10.0, _HEIGHT * (1 - up.at(v)) + 4), words) for v, words in marks],
+            labels=[(max(10.0, _HEIGHT * (1 - up.at(v)) + 4), words) for v, words in steps],
             field=field,
             below=time_below(across, time_ticks(end_s)),
             caption=(
                 "The bill, had everything been given back at that time; what is paid by the start of a node (minimum) "
                 "or of a granule (rounding) makes steps. The forecast spreads each stage's money evenly over it."
             ),
+            hint=HINT if story.notes else "",
+            above=marks(story.notes, across),
         )
         + _key(story, limited=bool(limits))
+        + marks_key(story.notes)
     )
 
 
@@ -97,14 +101,14 @@ def shares_chart(story: Story) -> Markup:
             ),
         )
         for share in story.shares
-        if share.usd > 1e-9 * total
+        if share.usd >= _SHOWN_USD
     ]  # fmt: skip
     head = element("tr", *(element("th", word, scope="col") for word in ("what it did", "cost", "share", "")))
     foot = element("tr", element("th", "all", scope="row"), element("td", money(total)), element("td"), element("td"))
     return element(
         "div",
         element(
-            "table", element("caption", "By what the money did"), element("thead", head),
+            "table", element("caption", element("span", "By what the money did")), element("thead", head),
             element("tbody", *rows, foot),
             id="shares",
         ),

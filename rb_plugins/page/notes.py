@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rb_core import events
 from rb_core.events import Event, RunEnding
 from rb_core.report import duration, money
-from rb_plugins.page.story import Note
+from rb_plugins.page.story import Note, Sort
 
 
 def notes(history: Sequence[Event], *, began_s: float) -> tuple[Note, ...]:
@@ -21,20 +21,33 @@ def notes(history: Sequence[Event], *, began_s: float) -> tuple[Note, ...]:
     for event in history:
         told = _told(event)
         if told is not None:
-            kind, subject, reason = told
-            found.append(Note(t_s=max(0.0, event.t_s - began_s), kind=kind, subject=subject, reason=reason))
+            sort, kind, subject, reason = told
+            found.append(Note(t_s=max(0.0, event.t_s - began_s), sort=sort, kind=kind, subject=subject, reason=reason))
     return tuple(found)
 
 
-def _told(event: Event) -> tuple[str, str, str] | None:
+def _told(event: Event) -> tuple[Sort, str, str, str] | None:
     match event:
         case events.Replanned():
             return (
+                Sort.CHANGE,
                 "re-planned",
                 f"from stage {event.stage} of chain {event.chain}",
                 f"{event.reason}; now {duration(event.jct_s)} and {money(event.cost_usd)} are expected, "
                 f"{duration(event.before_jct_s)} and {money(event.before_cost_usd)} without the change",
             )
+        case events.RunResumed():
+            return Sort.RESUMED, "resumed", "the run", "another process goes on with it"
+        case events.Warned():
+            return Sort.WARNING, "warning", "the run", event.text
+        case events.RunEnded() if event.ending is not RunEnding.DONE:
+            return Sort.BREAK, f"ended: {event.ending}", "the run", event.reason
+    fault = _fault(event)
+    return None if fault is None else (Sort.FAULT, *fault)
+
+
+def _fault(event: Event) -> tuple[str, str, str] | None:
+    match event:
         case events.NodeLost():
             return "node reclaimed" if event.reclaimed else "node lost", event.node, event.reason
         case events.NodeLeaving():
@@ -49,10 +62,4 @@ def _told(event: Event) -> tuple[str, str, str] | None:
             return "trial left", f"trial {event.trial}", event.cause
         case events.CheckpointLost():
             return "checkpoint lost", f"trial {event.trial}", f"{event.cause}; it goes on from an earlier one"
-        case events.RunResumed():
-            return "resumed", "", "another process goes on with the run"
-        case events.Warned():
-            return "warning", "", event.text
-        case events.RunEnded() if event.ending is not RunEnding.DONE:
-            return f"ended: {event.ending}", "", event.reason
     return None

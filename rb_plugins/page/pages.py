@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from rb_core.errors import InvalidInput
 from rb_core.eventlog import read_log
+from rb_core.events import Event, RunEnding
 from rb_core.plan import AllocationPlan, Problem
 from rb_core.planners.objective import resolve
+from rb_core.report import duration, money
 from rb_core.sim.faults import Faults
 from rb_core.sim.recorded import RecordedCurves
 from rb_core.sim.rehearsal import rehearsed_log
 from rb_core.simulate import simulate
 from rb_plugins.config.faults import load_faults
+from rb_plugins.config.problem import problem_table
+from rb_plugins.config.profile import read_profile_table
 from rb_plugins.forecast import DEFAULT_SAMPLES, Forecast
+from rb_plugins.logged import logged
 from rb_plugins.outcome import Outcome
-from rb_plugins.page.document import write
+from rb_plugins.page.document import DEFAULT_NAME, write
+from rb_plugins.page.repeating import Repeating, as_json, of_files, of_run
+from rb_plugins.page.scaling import Scaling
 from rb_plugins.page.sources import story_of_log, story_of_plan, story_of_rehearsal
+from rb_plugins.rundir import RunDirectory
 
-DEFAULT_NAME = "report.html"
-"""Name of a run's page in its directory."""
+
+def check_page(path: Path) -> None:
+    """Raise `InvalidInput` when a page could not be written there; an empty path stands for the run's directory."""
+    if path == Path():
+        return
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir():
+        problem = "is a folder" if path.is_dir() else f"cannot be written: there is no folder {folder}"
+        raise InvalidInput("--html", f"{path} {problem}; name another file")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise InvalidInput("--html", f"{path} cannot be written to; name another file")
 
 
 def run_page(outcome: Outcome, path: Path) -> Path:
@@ -37,13 +58,55 @@ def run_page(outcome: Outcome, path: Path) -> Path:
     """
     directory = outcome.directory
     path = directory.path / DEFAULT_NAME if path == Path() else path
-    file = str(directory.read(directory.request.name).get("experiment_file", ""))
-    command = (("command", shlex.join(["rb-tune", "run", file])),) if file else ()
+    history = read_log(directory.events).events
+    standing, notice = standing_of(outcome, history)
     story = story_of_log(
-        read_log(directory.events).events, problem=outcome.problem, estimate=outcome.estimate, repeat=command
+        history,
+        problem=outcome.problem,
+        plan=logged(history, directory).plan,
+        estimate=outcome.estimate,
+        repeating=of_run(directory, history, outcome.problem),
+        standing=standing,
+        notice=notice,
+        profile=_measured(directory),
     )
+    if outcome.profiling_s:
+        paid = money(outcome.profiling_usd) if outcome.profiling_usd else "for nothing"
+        profiling = ("profiling before", duration(outcome.profiling_s), f"{paid}, not in the cost above")
+        story = dataclasses.replace(story, headline=(*story.headline, profiling))
     write(story, path)
     return path
+
+
+def standing_of(outcome: Outcome, history: Sequence[Event]) -> tuple[str, str]:
+    """How a run ended or where it stands, in a word or two, and what is to be known of that."""
+    run, state = outcome.directory.run, outcome.state
+    go_on = f"`rb-tune run --resume {run}` goes on with it." if outcome.resumable else ""
+    if outcome.holder is not None:
+        return "running", (
+            f"This run goes on: {outcome.holder} is at work on it. The page shows it as its log stood at "
+            f"{history[-1].utc}; `rb-tune report {run} --html` makes it anew."
+        )
+    if state.ending is None:
+        held = f" Nodes that were held then: {len(state.held)}." if state.held else ""
+        return "cut short", (
+            f"The log of this run breaks off at {history[-1].utc}, and no process is at work on it: it was killed, or "
+            f"its machine went down.{held} {go_on}"
+        ).rstrip()
+    if state.ending is RunEnding.DONE:
+        return state.ending.value, ""
+    reason = (state.reason.splitlines()[0] if state.reason else outcome.missed).rstrip(".")
+    if state.ending is RunEnding.FAILED and go_on:
+        go_on = f"Once its cause is out of the way, {go_on}"
+    why = {RunEnding.FAILED: "It failed", RunEnding.INTERRUPTED: "It was stopped"}.get(state.ending, "It ended")
+    return state.ending.value, f"{why}{f': {reason}' if reason else ''}. {go_on}".rstrip()
+
+
+def _measured(directory: RunDirectory) -> Scaling | None:
+    """The profile that was measured for a run; None where it was known before."""
+    if not directory.profile.exists():
+        return None
+    return Scaling.measured(read_profile_table(directory.profile.name, folder=directory.path))
 
 
 def plan_page(planned: Forecast, path: Path, *, problem: Path, samples: int, seed: int) -> None:
@@ -61,7 +124,16 @@ def plan_page(planned: Forecast, path: Path, *, problem: Path, samples: int, see
     """
     words = ["rb-tune", "plan", str(problem), "--planner", planned.planner]
     command = shlex.join([*words, "--samples", str(samples), "--seed", str(seed)])
-    write(story_of_plan(planned, name=problem.name, repeat=(("command", command),)), path)
+    facts = (("command", command), ("seed", f"{seed}, of the planning and the forecast"), ("samples", str(samples)))
+    repeating = Repeating(
+        facts=facts,
+        texts=(
+            *of_files(problem),
+            ("the problem with everything filled in", as_json(problem_table(planned.problem))),
+            ("the plan, for `rb-tune rehearse --plan`", as_json(planned.table())),
+        ),
+    )
+    write(story_of_plan(planned, name=problem.name, repeating=repeating), path)
 
 
 def rehearsal_page(
@@ -110,6 +182,13 @@ def rehearsal_page(
         simulate(resolved, plan, samples=DEFAULT_SAMPLES, rng=np.random.default_rng(0)),
         history,
         name=problem_file.name,
-        repeat=(("command", shlex.join([*words, "--replan"] if replan else words)),),
+        repeating=Repeating(
+            facts=(
+                ("command", shlex.join([*words, "--replan"] if replan else words)),
+                ("seed", f"{seed}, of everything that is left to chance; 0 of the forecast"),
+                ("forecast", f"{DEFAULT_SAMPLES} samples"),
+            ),
+            texts=of_files(problem_file, plan_file, faults),
+        ),
     )
     write(story, path)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rb_core.report import Table
+from rb_plugins.page.scaling import Scaling
 
 
 class Source(StrEnum):
@@ -53,6 +54,21 @@ class End(StrEnum):
     """Not over yet."""
 
 
+class Sort(StrEnum):
+    """What sort of thing went otherwise than planned."""
+
+    FAULT = "fault"
+    """Something failed, was taken away or was refused."""
+    CHANGE = "change of the plan"
+    """The rest was planned anew."""
+    BREAK = "end before the work was done"
+    """The run ended with work left."""
+    RESUMED = "resumption"
+    """Another process went on with the run."""
+    WARNING = "warning"
+    """Something to know that stops nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """`doing` from `start_s` to `end_s`; `share` is how much of a node's slots do it."""
@@ -74,6 +90,7 @@ class Row:
         end: what became of it.
         end_s: when.
         reason: why, where that is known.
+        lane: of the chain that it belongs to, where chains run side by side; else 0.
     """
 
     name: str
@@ -82,6 +99,7 @@ class Row:
     end: End
     end_s: float
     reason: str = ""
+    lane: int = 0
 
     def total_s(self, doing: Doing) -> float:
         """Seconds of it, by their shares."""
@@ -90,9 +108,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSpan:
-    """A stage in time: its name, what runs in it, and its barriers."""
+    """A stage in time: its name, its chain, what runs in it, and its barriers."""
 
     name: str
+    chain: int
     lane: int
     detail: str
     start_s: float
@@ -140,12 +159,14 @@ class Note:
 
     Attributes:
         t_s: when.
+        sort: what sort of thing.
         kind: in a word or two.
         subject: of what; empty for the run.
         reason: why, and what was done.
     """
 
     t_s: float
+    sort: Sort
     kind: str
     subject: str
     reason: str
@@ -159,6 +180,7 @@ class Story:
         source: what it is of.
         name: of the run or the problem file.
         state: how it ended, or where it stands.
+        notice: what is to be known before anything else; empty where there is nothing.
         headline: figures at the top: name, value, remark.
         metric: name of the score.
         mode: ``max`` or ``min``.
@@ -175,6 +197,8 @@ class Story:
         notes: what went otherwise, in order.
         tables: figures beside the charts, by the name of the section that they belong to.
         repeat: what is needed for repeating it: name and value.
+        texts: files that are needed for that: name and what they hold.
+        profile: how the training function scales.
     """
 
     source: Source
@@ -196,3 +220,6 @@ class Story:
     notes: tuple[Note, ...] = ()
     tables: dict[str, tuple[Table, ...]] = field(default_factory=dict)
     repeat: tuple[tuple[str, str], ...] = ()
+    texts: tuple[tuple[str, str], ...] = ()
+    notice: str = ""
+    profile: Scaling | None = None

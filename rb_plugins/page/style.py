@@ -23,13 +23,14 @@ p{margin:4px 0 12px;max-width:72ch}
 .lead,figcaption,.none,.readout{color:var(--soft)}
 figcaption,.readout,.legend{font-size:.82rem}
 a{color:var(--train)}
+.notice{border-left:4px solid var(--launch);padding:8px 12px;background:var(--tint)}
 .skip{position:absolute;left:-999px}
 .skip:focus{left:8px;top:8px;background:var(--bg);padding:8px 12px;z-index:1}
 :focus-visible{outline:3px solid var(--focus);outline-offset:2px}
 nav ul,.legend{list-style:none;display:flex;flex-wrap:wrap;gap:4px 16px;margin:12px 0;padding:0}
 nav a{display:inline-block;padding:4px 0}
 .legend li{display:flex;align-items:center;gap:6px}
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:1px;margin:16px 0;
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));gap:1px;margin:16px 0;
 padding:1px}
 .figures div{box-shadow:0 0 0 1px var(--line);padding:10px 12px}
 dt{font-size:.78rem;color:var(--soft)}
@@ -46,6 +47,21 @@ svg .label,svg .tick{fill:var(--soft)}
 .grid{stroke:var(--line);stroke-width:1;opacity:.7}
 .axis{stroke:var(--soft)}
 .barrier{stroke:var(--soft);stroke-dasharray:2 3}
+.marks{position:relative;height:24px;margin-left:76px}
+.marks.coarse{display:none}
+.v{display:inline-flex;align-items:baseline;justify-content:center;min-width:18px;height:18px;padding:0 2px;
+font-size:11px;line-height:16px;font-weight:700;text-decoration:none;border:1px solid currentColor;border-radius:3px;
+background:var(--bg);color:var(--fg)}
+.marks .v{position:absolute;top:2px;transform:translateX(-50%);z-index:1}
+.marks .v::after{content:"";position:absolute;inset:-4px -3px}
+.v sub{font-size:9px;line-height:1;vertical-align:baseline;margin-left:1px}
+.v-fault,.v-break{background:var(--bad);border-color:var(--bad);color:var(--bg)}
+.v-change{border-radius:9px;border-color:var(--train);color:var(--train)}
+.v-resumed{border-color:var(--good);color:var(--good)}
+.event{stroke:var(--soft);opacity:.55}
+.event.v-fault,.event.v-break{stroke:var(--bad)}.event.v-change{stroke:var(--train)}
+tr{scroll-margin-top:64px}
+tr:target{background:var(--tint2);outline:2px solid var(--focus)}
 .stage{stroke:none}.s0{fill:var(--tint)}.s1{fill:var(--tint2)}
 .hit{fill:transparent}
 .row:hover .hit,.row.on .hit{fill:var(--tint2)}
@@ -68,11 +84,13 @@ svg .e-finished{fill:var(--good)}svg .e-failed,svg .e-lost{fill:var(--bad)}svg .
 .median{stroke:var(--fg);stroke-dasharray:5 4}
 .spent{stroke:var(--train);stroke-width:2.75}
 .limit{stroke:var(--bad);stroke-dasharray:8 3 2 3}
+.p-mean{fill:none;stroke:var(--fg);stroke-width:1.5}.p-start{fill:var(--train)}
 .bar{fill:var(--train)}
 .bars{min-width:120px;width:40%}
 .scroll{overflow-x:auto;margin:8px 0 16px}
 table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums;width:100%;overflow-wrap:normal}
 caption{text-align:left;font-weight:600;padding:4px 0}
+caption span{display:inline-block;position:sticky;left:0;max-width:min(100vw - 32px,1048px)}
 th,td{padding:4px 10px;text-align:right;border-bottom:1px solid var(--line);vertical-align:top}
 th:first-child,td:first-child{padding-left:0}
 td.w,th.w,tbody th,th:first-child{text-align:left}
@@ -80,10 +98,15 @@ td.w{min-width:16ch;max-width:60ch;overflow-wrap:anywhere}
 thead th{color:var(--soft);font-weight:500}
 tbody th{font-weight:500;white-space:nowrap}
 td:not(.w){white-space:nowrap}
+td small{display:block;font-size:.78rem;color:var(--soft)}
 tbody tr:hover{background:var(--tint)}
 summary{cursor:pointer;padding:6px 0;color:var(--train)}
-pre{background:var(--tint);padding:10px 12px;overflow-x:auto;white-space:pre-wrap;font-size:.85rem}
+pre{background:var(--tint);padding:10px 12px;overflow:auto;max-height:480px;white-space:pre-wrap;font-size:.82rem;
+margin:4px 0 12px}
 footer{margin:40px auto 24px;padding-top:12px;border-top:1px solid var(--line);color:var(--soft);font-size:.82rem}
+@media(max-width:640px){.wide,.marks.fine{display:none}.marks.coarse{display:block}
+.bars{min-width:48px}#shares th{white-space:normal}
+.figures div:last-child:nth-child(odd){grid-column:1/-1}}
 @media(prefers-reduced-motion:no-preference){html{scroll-behavior:smooth}}
 @media print{nav,.skip,.readout{display:none}details>*{display:block}}
 """
@@ -99,6 +122,18 @@ rows.forEach((row,n)=>row.addEventListener('click',()=>show(n)));
 frame.addEventListener('keydown',e=>{
 const next={ArrowDown:Math.min(rows.length-1,at+1),ArrowUp:Math.max(0,at-1),Home:0,End:rows.length-1}[e.key];
 if(next===undefined)return;e.preventDefault();show(next)})}
+for(const lane of document.querySelectorAll('.marks')){
+const all=[...lane.children],told=lane.parentNode.querySelector('.readout');
+const choose=n=>all.forEach((mark,i)=>mark.tabIndex=i===n?0:-1);
+choose(0);
+all.forEach((mark,n)=>{mark.addEventListener('focus',()=>{choose(n);told.textContent=mark.dataset.words});
+mark.addEventListener('keydown',e=>{
+const next={ArrowRight:n+1,ArrowLeft:n-1,Home:0,End:all.length-1}[e.key];
+if(!all[next])return;e.preventDefault();all[next].focus()})})}
+const reveal=()=>{const row=document.getElementById(location.hash.slice(1));
+const fold=row&&row.closest('details:not([open])');
+if(fold){fold.open=true;row.scrollIntoView()}};
+addEventListener('hashchange',reveal);reveal();
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rb_core.report import Table, duration
+from rb_plugins.page.marks import SIGNS
 from rb_plugins.page.markup import Markup, element
 from rb_plugins.page.story import Doing, Note, Row, Story
 
@@ -15,8 +16,14 @@ _LONG = 240
 """Longest text of a cell."""
 
 
-def table(content: Table) -> Markup:
-    """A table that scrolls by itself where it is too wide."""
+def table(content: Table, *, rows_named: str = "", longest: int = _LONG) -> Markup:
+    """A table that scrolls by itself where it is too wide.
+
+    Args:
+        content: the table.
+        rows_named: with their numbers, the ids of the rows; none when empty.
+        longest: most letters of a cell.
+    """
     shown = content.rows[:MOST_ROWS]
     title = content.title + (
         "" if len(shown) == len(content.rows) else f" (the first {len(shown)} of {len(content.rows)})"
@@ -28,10 +35,17 @@ def table(content: Table) -> Markup:
             for number, name in enumerate(content.columns)
         ),
     )
-    body = [element("tr", *(_cell(content, number, cell) for number, cell in enumerate(row))) for row in shown]
+    body = [
+        element(
+            "tr",
+            *(_cell(content, number, cell, longest) for number, cell in enumerate(row)),
+            id=f"{rows_named}{place}" if rows_named else None,
+        )
+        for place, row in enumerate(shown)
+    ]
     return element(
         "div",
-        element("table", element("caption", title), element("thead", head), element("tbody", *body)),
+        element("table", element("caption", element("span", title)), element("thead", head), element("tbody", *body)),
         class_="scroll",
         tabindex="0",
         role="group",
@@ -70,7 +84,9 @@ def notes_table(notes: Sequence[Note]) -> Table:
     return Table(
         title="What went otherwise",
         columns=("at", "what", "of", "why, and what was done"),
-        rows=tuple((duration(note.t_s), note.kind, note.subject, note.reason) for note in notes),
+        rows=tuple(
+            (duration(note.t_s), f"{SIGNS[note.sort]} {note.kind}", note.subject, note.reason) for note in notes
+        ),
         words=("what", "of", "why, and what was done"),
     )
 
@@ -102,8 +118,11 @@ def curves_table(story: Story) -> Table:
     )
 
 
-def _cell(content: Table, number: int, cell: str) -> Markup:
-    shown = cell if len(cell) <= _LONG else f"{cell[:_LONG]}\u2026"
+def _cell(content: Table, number: int, cell: str, longest: int) -> Markup:
+    shown = cell if len(cell) <= longest else f"{cell[:longest]}\u2026"
     if number == 0:
         return element("th", shown, scope="row")
-    return element("td", shown, class_="w" if content.is_left(number) else None)
+    if content.is_left(number):
+        return element("td", shown, class_="w")
+    figure, *beside = shown.split("\n")
+    return element("td", figure, *(element("small", line) for line in beside))

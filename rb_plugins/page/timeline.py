@@ -102,6 +102,7 @@ class Timeline:
         return tuple(
             StageSpan(
                 name=f"{stage.chain}.{stage.stage}" if several else str(stage.stage),
+                chain=stage.chain,
                 lane=stage.lane,
                 detail=(
                     f"{len(stage.trials)} trials on {stage.nodes} x {stage.instance_type}, "
@@ -179,14 +180,16 @@ class Timeline:
             at_s = self._state.t_s if visit.end_s is None else visit.end_s
         if at_s is not None and over_s > at_s:
             spans.append(Span(doing=Doing.IDLE, start_s=at_s, end_s=over_s))
+        chain = f"of chain {trial.chain}, " if len(self._state.stage_counts) > 1 else ""
         score = "no score" if trial.score is None else f"{self._state.metric or 'score'} {trial.score:.5g}"
         return Row(
             name=f"trial {trial.trial}",
-            detail=f"{trial.phase.value} after {trial.iterations} iterations, {score}",
+            detail=f"{chain}{trial.phase.value} after {trial.iterations} iterations, {score}",
             spans=tuple(self._shifted(span) for span in spans),
             end=end,
             end_s=self._since(over_s),
             reason=trial.cause,
+            lane=trial.chain if self._state.parallel else 0,
         )
 
     def _node(self, node: NodeState, busy: list[tuple[Span, float]]) -> Row:
@@ -208,6 +211,7 @@ class Timeline:
             end=end,
             end_s=self._since(until_s),
             reason=node.lost,
+            lane=node.lane,
         )
 
     def _shifted(self, span: Span) -> Span:

@@ -125,6 +125,7 @@ class Ordeal:
                 "zones": list(ZONES),
                 "driver_address": "127.0.0.1",
                 "grace_s": case.grace_s,
+                "short_grace": True,
             },
         )
         later = SPOT[0] if case.spot else ON_DEMAND[0]

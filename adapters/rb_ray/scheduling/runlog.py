@@ -96,6 +96,8 @@ class RunLog:
             environment=environment(),
             clock=self._clock.origin,
             clock_s=self._clock.now(),
+            run=self.journal.state.run,
+            metric=self.journal.state.metric,
         )
 
     def keep(self, name: str, table: Mapping[str, Any]) -> None:

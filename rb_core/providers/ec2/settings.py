@@ -21,6 +21,9 @@ LONGEST_LIFE_S = 30 * 24 * 3600.0
 
 SHORTEST_LIFE_S = 600.0
 SHORTEST_LEASE_S = 60.0
+SHORTEST_GRACE_S = 10.0
+"""EC2 may show what was rented only seconds later: whoever waits less may take a node for lost that is paid for."""
+
 MOST_TAGS = 40
 """EC2 allows 50 on one instance; the rest is ours."""
 
@@ -49,6 +52,7 @@ class Ec2Settings:
         lifetime_s: a node ends itself when it is so old, whatever happens.
         lease_s: and when it has not heard from the run for so long.
         grace_s: what was rented may be invisible for so long.
+        short_grace: allows a `grace_s` that is too short for the real EC2, and may leave nodes behind there.
         max_attempts: how often a call that changes nothing is tried before the engine goes on without an answer.
     """
 
@@ -67,6 +71,7 @@ class Ec2Settings:
     lifetime_s: float = 24 * 3600.0
     lease_s: float = 600.0
     grace_s: float = 30.0
+    short_grace: bool = False
     max_attempts: int = 3
 
     def __post_init__(self) -> None:
@@ -85,6 +90,7 @@ class Ec2Settings:
         between("volume_gib", self.volume_gib, 1, 16384)
         non_empty("python", self.python)
         _tags(self.tags)
+        _printable("owner", self.owner)
         if len(self.owner) > tag.LONGEST_VALUE:
             raise InvalidInput("owner", f"must be at most {tag.LONGEST_VALUE} characters, got {len(self.owner)}")
         between("lifetime_s", self.lifetime_s, SHORTEST_LIFE_S, LONGEST_LIFE_S)
@@ -94,6 +100,13 @@ class Ec2Settings:
                 "lease_s", f"must be at most the node's lifetime_s of {self.lifetime_s:g}, got {self.lease_s:g}"
             )
         between("grace_s", self.grace_s, 0, 600)
+        if self.grace_s < SHORTEST_GRACE_S and not self.short_grace:
+            raise InvalidInput(
+                "grace_s",
+                f"must be at least {SHORTEST_GRACE_S:g}, got {self.grace_s:g}: EC2 may show a node only after some seconds, "
+                "and one that was given up by then is paid for; leave it out, or set short_grace = true where this is "
+                "not the real EC2",
+            )
         positive_int("max_attempts", self.max_attempts)
 
     @property
@@ -167,6 +180,7 @@ _READ: Mapping[str, Callable[[str, object], Any]] = {
     "zones": _texts,
     "setup": _texts,
     "public_ip": _flag,
+    "short_grace": _flag,
     "volume_gib": positive_int,
     "max_attempts": positive_int,
     "tags": _own_tags,
@@ -191,10 +205,17 @@ def _prefixed(key: str, value: str, prefix: str) -> None:
         raise InvalidInput(key, f"must be an id that begins with {prefix!r}, got {value!r}")
 
 
+def _printable(key: str, text: str) -> None:
+    if not text.isprintable():
+        raise InvalidInput(key, f"must have no control characters, which EC2 refuses, got {text!r}; leave them out")
+
+
 def _tags(own: Mapping[str, str]) -> None:
     if len(own) > MOST_TAGS:
         raise InvalidInput("tags", f"must be at most {MOST_TAGS}, got {len(own)}")
     for name, value in own.items():
+        _printable("tags", name)
+        _printable(f"tags.{name}", value)
         lower = name.lower()
         if not 1 <= len(name) <= 128 or lower.startswith(("aws:", tag.PREFIX)) or name == tag.NAME:
             raise InvalidInput(

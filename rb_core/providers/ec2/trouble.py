@@ -34,7 +34,11 @@ def trouble(belonging: Belonging, error: RubberBandError) -> Trouble:
 def unseen(region: str, kind: Kind, error: RubberBandError) -> Trouble:
     """What an error means for a kind of things that cannot be listed."""
     remedy, passing = _remedy(error)
+    if isinstance(error, CallRefused) and error.kind in (RefusalKind.EXPIRED, RefusalKind.CREDENTIALS):
+        error = error.as_input()  # which says the same of every kind of things
     said = str(error).partition("\n")[0]
+    if isinstance(error, InvalidInput) and "; " in said:
+        said, _, remedy = said.partition("; ")
     return Trouble(region=region, subject=NAMES[kind], problem=said, remedy=remedy, passing=passing, unseen=kind)
 
 

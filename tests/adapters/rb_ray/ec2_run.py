@@ -39,6 +39,7 @@ public_ip = false
 volume_gib = 20
 lease_s = 60
 grace_s = 2
+short_grace = true
 tags = {{"cost-centre" = "42"}}
 """
 

@@ -48,7 +48,7 @@ def test_what_is_not_visible_yet_is_still_ours_and_ends_when_it_is():
 
 
 def test_without_the_grace_time_it_would_be_lost():
-    with world(visible_s=12.0, own=[("grace_s", 0)]) as w:
+    with world(visible_s=12.0, own=[("grace_s", 0), ("short_grace", True)]) as w:
         w.provider.launch(names(2), CPU, run=RUN)
         w.provider.release(names(2))
         assert w.provider.owned(RUN) == []

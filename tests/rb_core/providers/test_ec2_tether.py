@@ -104,7 +104,7 @@ def test_nodes_read_the_secret_report_and_end_themselves_when_nobody_renews_thei
         while w.cloud.alive() and w.clock.now() < until_s:
             pause(w.clock, 0.1)
         assert w.cloud.alive() == []
-        w.resume(grace_s=0)
+        w.resume(grace_s=0, short_grace=True)
         w.provider.boot(command)
         w.provider.adopt({f"{RUN}-0": SPOT}, run=RUN)
         told(w, f"{RUN}-0", NodeNews.LOST)

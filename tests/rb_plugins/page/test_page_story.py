@@ -4,14 +4,32 @@ import numpy as np
 import pytest
 from page_cases import log, plan, problem, story
 
-from rb_core.events import NodeLost, NodeReady, NodeRequested, NodeRunning, StageEnded, TrialFailed, TrialStarted
+from rb_core.events import (
+    NodeLost,
+    NodeReady,
+    NodeRequested,
+    NodeRunning,
+    Replanned,
+    RunEnded,
+    RunEnding,
+    RunResumed,
+    StageEnded,
+    TrialFailed,
+    TrialLeft,
+    TrialStarted,
+    Warned,
+)
 from rb_core.ledger import ledger
-from rb_core.report import money
+from rb_core.report import duration, money
 from rb_core.simulate import simulate
 from rb_core.state import fold
+from rb_plugins.page.comparing import side
+from rb_plugins.page.marks import gathered
 from rb_plugins.page.money import money_table
+from rb_plugins.page.notes import notes
+from rb_plugins.page.scale import Axis
 from rb_plugins.page.spending import forecast_band
-from rb_plugins.page.story import Doing, End
+from rb_plugins.page.story import Doing, End, Note, Sort
 
 
 def test_a_node_launches_starts_and_is_then_idle_or_busy_until_it_is_given_back():
@@ -77,6 +95,39 @@ def test_every_fault_of_the_log_is_told():
     assert kinds.count("node lost") + kinds.count("node reclaimed") == lost
     assert kinds.count("trial failed") == failed
     assert story(16).notes == ()
+
+
+def test_every_sort_of_change_is_told_with_its_reason():
+    at = {"t_s": 12.0, "utc": ""}
+    figures = {"jct_s": 60.0, "cost_usd": 1.0, "before_jct_s": 90.0, "before_cost_usd": 2.0}
+    told = notes(
+        [
+            Replanned(**at, chain=0, stage=1, plan={}, reason="iterations take longer", **figures),
+            Warned(**at, text="prices are old"),
+            RunEnded(**at, ending=RunEnding.INTERRUPTED, reason="stopped by its user"),
+            RunResumed(**at, problem={}, environment={}, clock="", clock_s=0.0),
+            TrialLeft(**at, trial=3, stage=1, cause="has no more to run"),
+            RunEnded(**at, ending=RunEnding.DONE),
+        ],
+        began_s=2.0,
+    )
+    assert [note.sort for note in told] == [Sort.CHANGE, Sort.WARNING, Sort.BREAK, Sort.RESUMED, Sort.FAULT]
+    assert {note.t_s for note in told} == {10.0}
+    assert "iterations take longer" in told[0].reason
+    assert duration(60.0) in told[0].reason
+    assert [note.reason for note in told[1:3]] == ["prices are old", "stopped by its user"]
+
+
+def test_a_value_is_beside_the_forecast_outside_of_its_fifth_to_ninety_fifth_percentile():
+    values = np.linspace(0.0, 100.0, 1001)
+    assert [side(value, values) for value in (4.9, 5.1, 50.0, 94.9, 95.1)] == ["below", "", "", "", "above"]
+    assert side(7.0, np.full(9, 7.0)) == ""
+
+
+def test_notes_are_gathered_from_the_first_of_each_group_on():
+    axis = Axis(low=0.0, high=100.0)
+    told = [Note(t_s=t_s, sort=Sort.FAULT, kind="", subject="", reason="") for t_s in (0.0, 9.0, 10.0, 19.9, 60.0)]
+    assert gathered(told, axis, 10) == [[0, 1], [2, 3], [4]]
 
 
 def test_the_table_of_money_says_both_at_every_time_up_to_the_end():
