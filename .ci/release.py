@@ -7,6 +7,7 @@ or the name of an extra; all of them where none is named. The exit status is 0 w
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,23 +21,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-release"
 
-CORE = ("import rb_core, rb_plugins", "rb-tune plan {problem} --json")
-"""What works in every environment: statements of Python, and commands."""
+CORE = ("python -c 'import rb_core, rb_plugins'", "rb-tune plan {problem} --json", "rb-tune doctor")
+"""Commands that work in every environment."""
 
 TRIALS = {
     "core": (),
-    "torch": (
-        "import torch, rb_core.training",
-        "rb-tune init job --kind pytorch",
-        "rb-tune run job/experiment.toml --yes",
-    ),
-    "optuna": ("import rb_optuna; rb_optuna.RubberBandExecutor",),
-    "ray": ("import rb_ray; rb_ray.RubberBandScheduler",),
-    "aws": ("import rb_core.providers.ec2.provider", "rb-tune policy driver"),
-    "report": ("import matplotlib",),
-    "docs": ("import sphinx",),
+    "torch": ("rb-tune init job --kind pytorch", "rb-tune run job/experiment.toml --yes"),
+    "optuna": ("rb-tune init job --kind optuna", "python job/tune.py"),
+    "ray": ("rb-tune init job --kind ray", "python job/tune.py"),
+    "aws": ("python -c 'import rb_core.providers.ec2.provider'", "rb-tune policy driver"),
+    "report": ("rb-tune pareto {problem} --picture front.svg",),
+    "docs": ("python -m sphinx --version",),
 }
-"""What works with one extra alone, beside `CORE`."""
+"""Commands that work with one extra alone, beside `CORE`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,10 +91,8 @@ def attempt(extra: str, wheel: Path) -> Row:
 
 
 def _step(environment: Path, text: str) -> Sequence[str | Path]:
-    if not text.startswith("rb-tune "):
-        return [environment / "bin" / "python", "-W", "error", "-c", text]
-    _, *words = text.format(problem=ROOT / "examples" / "problems" / "ec2.toml").split()
-    return [environment / "bin" / "rb-tune", *words]
+    program, *words = shlex.split(text.format(problem=ROOT / "examples" / "problems" / "ec2.toml"))
+    return [environment / "bin" / program, *words]
 
 
 def main(extras: Sequence[str]) -> int:

@@ -66,7 +66,7 @@ def folders_are_words(app: Sphinx, doctree: nodes.document) -> None:
 def ports_take_nothing(
     app: Sphinx, what: str, name: str, described: object, options: object, signature: str | None, answer: str | None
 ) -> tuple[str | None, str | None]:
-    """Leave out the arguments of what nobody calls: protocols, and the two words by which every enum takes its value."""
+    """Leave out the arguments of what nobody calls: protocols and enums."""
     nobody = isinstance(described, type) and (issubclass(described, Enum) or getattr(described, "_is_protocol", False))
     return ("" if nobody else signature), answer
 

@@ -143,7 +143,9 @@ class Bracket:
         """
         if not self.complete:
             raise InvalidInput(
-                "", f"stage {self._stage} cannot be decided: {self._awaited} of its trials have not reported"
+                "",
+                f"stage {self._stage} cannot be decided: {self._awaited} of its trials have not reported; "
+                "report their scores first",
             )
         scores = {trial: self._scores[self._stage][trial] for trial in sorted(self._live)}
         ranked = sorted(scores, key=lambda trial: (*self._rank(scores[trial]), trial))

@@ -143,6 +143,9 @@ def _predict(
     for sign in (1.0, -1.0):
         answer = linprog(sign * terms, A_ub=limits, b_ub=bounds, bounds=(0, None))
         if answer.fun is None:
-            raise InvalidInput("measured_s", f"no curve could be bounded at {slots} slots: {answer.message}")
+            raise InvalidInput(
+                "measured_s",
+                f"no curve could be bounded at {slots} slots: {answer.message}; measure more numbers of slots",
+            )
         ends.append(sign * answer.fun)
     return _Prediction(float(terms @ best), ends[0], ends[1])

@@ -1,6 +1,7 @@
 """Every error that the product raises on purpose: one base, noun-phrase names, the data as attributes.
 
-A message says what is wrong, the limit it broke and the remedy. `exit_status` is what `rb-tune` ends with
+A message says what is wrong, the limit it broke and, last and after a semicolon, the remedy; a class may have one for
+messages that cannot. `exit_status` is what `rb-tune` ends with
 when the error reaches the command line.
 """
 
@@ -16,6 +17,14 @@ class RubberBandError(Exception):
     """Base of all errors raised on purpose."""
 
     exit_status: ClassVar[int] = 1
+    remedy: ClassVar[str] = ""
+    """What to do next where the message does not say it."""
+
+    @property
+    def advice(self) -> str:
+        """The remedy of the class where the last line of the message names none; else empty."""
+        last = str(self).rstrip().rpartition("\n")[2]
+        return "" if "; " in last or "must " in last else self.remedy
 
 
 class InvalidInput(RubberBandError, ValueError):
@@ -73,6 +82,7 @@ class PlanVeto(RubberBandError):
     """
 
     exit_status: ClassVar[int] = 4
+    remedy: ClassVar[str] = "change the plan or what it is to keep to, or block the plugin with RB_BLOCK_PLUGINS"
 
     def __init__(self, plugin: str, reason: str) -> None:
         super().__init__(f"plugin {plugin} vetoed the plan: {reason}")
@@ -128,6 +138,13 @@ class TrialFailure(RubberBandError):
         output_tail: the last lines that the rank printed.
     """
 
+    remedy: ClassVar[str] = "mend what the trial met with; the run then goes on with `rb-tune run --resume RUN`"
+
+    @property
+    def advice(self) -> str:
+        """Always the class's: the last line is the trial's own."""
+        return self.remedy
+
     def __init__(
         self,
         *,
@@ -160,9 +177,13 @@ class TrialMisuse(RubberBandError):
 class LaunchFailure(RubberBandError):
     """Trial processes, or a node, could not be started at all."""
 
+    remedy: ClassVar[str] = "see what `rb-tune doctor` says of this machine, and go on with `rb-tune run --resume RUN`"
+
 
 class NoAnswer(RubberBandError):
     """A provider did not say whether it acted. Every call can be repeated, so that is the remedy."""
+
+    remedy: ClassVar[str] = "try the same again in a moment"
 
 
 class LeakedNodes(RubberBandError):
@@ -180,6 +201,8 @@ class LeakedNodes(RubberBandError):
 class UnusableCheckpoint(RubberBandError):
     """A checkpoint could not be written, or not be read back safely."""
 
+    remedy: ClassVar[str] = "look at the folder or store of the checkpoints, and go on with `rb-tune run --resume RUN`"
+
 
 class DamagedCheckpoint(UnusableCheckpoint):
     """A checkpoint is missing, cut short or altered: nothing can go on from it, whatever the function does."""
@@ -192,15 +215,20 @@ class StoreFailure(UnusableCheckpoint):
 class UnusableLog(RubberBandError):
     """An event log could not be written, or holds what this version cannot read."""
 
+    remedy: ClassVar[str] = "look at the run's directory, and at its disk; `rb-tune doctor` says where runs are kept"
+
 
 class UnusableProfile(RubberBandError):
     """Profiling ended without figures that a plan can stand on."""
+
+    remedy: ClassVar[str] = "give it more time (budget_s), or a function that can be measured"
 
 
 class PluginConflict(RubberBandError):
     """Two plugins claim one name, or a plugin answers a hook against its contract."""
 
     exit_status: ClassVar[int] = 2
+    remedy: ClassVar[str] = "mend the plugin, or block it with RB_BLOCK_PLUGINS"
 
 
 class UnstoppedRun(RubberBandError):
@@ -211,3 +239,4 @@ class RunInterrupted(RubberBandError):
     """The run was stopped by its user; every node has been given back."""
 
     exit_status: ClassVar[int] = 130
+    remedy: ClassVar[str] = "go on with it: `rb-tune run --resume RUN`"

@@ -107,9 +107,11 @@ def distribution(name: str, arguments: Sequence[float], *, key: str) -> Distribu
         frozen: Distribution = family(*given)
         usable = bool(np.all(np.isfinite(frozen.ppf(np.array([0.25, 0.75])))))
     except (TypeError, ValueError) as error:
-        raise InvalidInput(key, f"scipy.stats.{name} does not take {list(arguments)}: {error}") from None
+        raise InvalidInput(
+            key, f"scipy.stats.{name} does not take {list(arguments)}: {error}; see scipy.stats.{name}"
+        ) from None
     if not usable:
-        raise InvalidInput(key, f"scipy.stats.{name} has no values for {list(arguments)}")
+        raise InvalidInput(key, f"scipy.stats.{name} has no values for {list(arguments)}; give others")
     return frozen
 
 

@@ -106,7 +106,10 @@ class Target:
             else:
                 holder = importlib.import_module(self.module) if self.file is None else _import_file(self.file)
         except (Exception, SystemExit) as error:
-            raise InvalidInput(KEY, f"{self.name} could not be imported: {_line(error)}{_where(error)}") from error
+            raise InvalidInput(
+                KEY,
+                f"{self.name} could not be imported: {_line(error)}{_where(error)}; mend it",
+            ) from error
         if not self.by_value:
             if not hasattr(holder, self.function):
                 raise InvalidInput(KEY, _missing(self.function, holder.__name__, _functions(vars(holder))))
@@ -137,10 +140,10 @@ def _check_source(file: Path, function: str) -> None:
     try:
         tree = ast.parse(file.read_bytes(), filename=str(file))
     except OSError as error:
-        raise InvalidInput(KEY, f"file {file} could not be read: {error.strerror}") from None
+        raise InvalidInput(KEY, f"file {file} could not be read: {error.strerror}; name a file that can be") from None
     except (SyntaxError, ValueError) as error:
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
-        raise InvalidInput(KEY, f"file {file} is not valid Python: {error.args[0]}{line}") from None
+        raise InvalidInput(KEY, f"file {file} is not valid Python: {error.args[0]}{line}; mend it there") from None
     names = set(_bound(tree))
     if function not in names and "*" not in names:
         functions = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]

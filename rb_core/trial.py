@@ -277,7 +277,9 @@ class Trial:
         if self._now is not None:
             raise TrialMisuse("trial.restore() must come before the loop over trial.iterations()")
         if self._fills_folders:
-            raise TrialMisuse("use trial.restore(), or trial.load() and trial.save(), but not both")
+            raise TrialMisuse(
+                "state is kept in two ways; use trial.restore(), or trial.load() and trial.save(), but not both"
+            )
         if self._kept is None:
             self._kept = KeptState(self._run.checkpoint)
         self._kept.add(objects)
@@ -340,7 +342,9 @@ class Trial:
             TrialMisuse: used a second time, or what the checkpoint holds was not restored.
         """
         if self._now is not None:
-            raise TrialMisuse("trial.iterations() can be used once: the engine decides how many there are")
+            raise TrialMisuse(
+                "trial.iterations() can be used once: the engine decides how many there are; use one loop"
+            )
         self._begin()
         for iteration in range(self.from_iteration, self.to_iteration):
             self._now, self._decided = iteration, None
@@ -447,7 +451,9 @@ class Trial:
 
     def _fill_folders(self) -> None:
         if self._kept is not None:
-            raise TrialMisuse("use trial.restore(), or trial.load() and trial.save(), but not both")
+            raise TrialMisuse(
+                "state is kept in two ways; use trial.restore(), or trial.load() and trial.save(), but not both"
+            )
         self._fills_folders = True
 
     def _share(self) -> Share:

@@ -12,7 +12,18 @@ import click
 from rb_plugins import checking, completing, completion, doctor, estates, measuring, planning, runs, starting, watching
 from rb_plugins.command import command, main, open_session
 
-__all__ = ["checking", "completion", "doctor", "estates", "main", "measuring", "planning", "runs", "starting", "watching"]
+__all__ = [
+    "checking",
+    "completion",
+    "doctor",
+    "estates",
+    "main",
+    "measuring",
+    "planning",
+    "runs",
+    "starting",
+    "watching",
+]
 
 
 @command

@@ -46,7 +46,9 @@ def fetch(kept: Path | str, folder: Path, depots: Mapping[str, DepotFactory]) ->
         checkpoint.verify(draft, str(kept))
         draft.rename(path)
     except OSError as error:
-        raise InvalidInput(KEY, f"{path} cannot be written: {error.strerror or error}") from None
+        raise InvalidInput(
+            KEY, f"{path} cannot be written: {error.strerror or error}; name a folder that can be"
+        ) from None
     return path
 
 

@@ -206,6 +206,8 @@ def _aws_asked() -> Finding:
 def _looked(subject: str, look: Callable[[], str], remedy: str) -> Finding:
     try:
         return ok(subject, look())
+    except ImportError as error:
+        return problem(subject, str(error), remedy)
     except RubberBandError as error:
         return problem(subject, *_parted(error, remedy))
 

@@ -67,4 +67,4 @@ def _problem(table: Mapping[str, Any], directory: RunDirectory) -> Problem:
 
 def no_books(name: str, /, *, region: str, instance_types: Sequence[str]) -> PriceBook:
     """Where catalogues come from in the files of a run, which name none: its problem was resolved before."""
-    raise InvalidInput("catalog", f"is not resolved: {name!r}")
+    raise InvalidInput("catalog", f"is not resolved: {name!r}; report on the run where it was begun")

@@ -164,4 +164,4 @@ def _write(path: Path, table: Mapping[str, Any]) -> None:
     try:
         write_json(path, table)
     except OSError as error:
-        raise InvalidInput("--output", f"{path} cannot be written: {error.strerror}") from None
+        raise InvalidInput("--output", f"{path} cannot be written: {error.strerror}; name a file that can be") from None

@@ -94,7 +94,9 @@ class Picture:
             try:
                 figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
             except OSError as error:
-                raise InvalidInput("--picture", f"{path} cannot be written: {error.strerror}") from None
+                raise InvalidInput(
+                    "--picture", f"{path} cannot be written: {error.strerror}; name a file that can be"
+                ) from None
 
     def _front_usd(self) -> float:
         return max(usd for _, usd in self.front)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rb_core.events import Event
+from rb_core.events import Event, Warned
 from rb_core.expectation import expected
 from rb_core.ledger import cost_usd
 from rb_core.plan import AllocationPlan, Problem
@@ -28,7 +28,13 @@ class Progress:
     """Watches one run: call it with every event."""
 
     def __init__(
-        self, problem: Problem, plan: AllocationPlan, estimate: Estimate, clock: Clock, history: Sequence[Event] = ()
+        self,
+        problem: Problem,
+        plan: AllocationPlan,
+        estimate: Estimate,
+        clock: Clock,
+        history: Sequence[Event] = (),
+        told: Collection[str] = (),
     ) -> None:
         """A run that begins, or goes on.
 
@@ -38,7 +44,9 @@ class Progress:
             estimate: samples of the plan.
             clock: the run's clock.
             history: what happened before.
+            told: warnings that were shown before the run began.
         """
+        self._told = frozenset(told)
         self._cloud = problem.cloud
         self._experiment = problem.experiment
         self._expected = expected(problem, plan)
@@ -58,7 +66,7 @@ class Progress:
             self._reckoning.take(event)
             self._heard_s = self._clock.now()
             told = words(event, self._reckoning, self._experiment)
-        if told:
+        if told and not (isinstance(event, Warned) and event.text in self._told):
             self._say(said(event, told))
 
     @contextmanager

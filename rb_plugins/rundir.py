@@ -124,7 +124,7 @@ class RunDirectory:
         if reference is None:
             logs = sorted((home / "runs").glob("*/events.jsonl"), key=lambda log: log.stat().st_mtime)
             if not logs:
-                raise InvalidInput("RUN", f"there is no run in {home / 'runs'} yet")
+                raise InvalidInput("RUN", f"there is no run in {home / 'runs'} yet; begin one with `rb-tune run`")
             return cls(logs[-1].parent)
         for path in (home / "runs" / reference, Path(reference)):
             directory = cls(path.absolute())
@@ -139,7 +139,9 @@ class RunDirectory:
         if len(begin) == 1:
             return cls(home / "runs" / begin[0])
         if begin:
-            raise InvalidInput("RUN", f"must be the beginning of one run's id, got {reference!r}, of {', '.join(begin)}")
+            raise InvalidInput(
+                "RUN", f"must be the beginning of one run's id, got {reference!r}, of {', '.join(begin)}"
+            )
         raise InvalidInput("RUN", f"must be the id of a run in {home / 'runs'} or the path of one, got {reference!r}")
 
     @classmethod
@@ -183,7 +185,9 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInput("run.storage", f"{path} cannot be made: {error.strerror}") from None
+        raise InvalidInput(
+            "run.storage", f"{path} cannot be made: {error.strerror}; name a folder that can be"
+        ) from None
 
 
 def write_json(path: Path, table: Mapping[str, Any]) -> None:

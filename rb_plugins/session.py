@@ -88,6 +88,7 @@ class Session:
         self.directory = home() if directory is None else directory
         self.clock = SystemClock() if clock is None else clock
         self.notes: list[str] = []
+        self._warned: list[str] = []
 
     def price_book(self, name: str, /, *, region: str = "", instance_types: Sequence[str] = ()) -> PriceBook:
         """The price book of a catalogue; a warning is logged where its prices are old.
@@ -104,6 +105,9 @@ class Session:
         factory = self.manager.price_books().choose(name, key="catalog")
         book = factory(region=region, instance_types=instance_types)
         for warning in self._aged(book.prices):
+            if warning in self._warned:
+                continue
+            self._warned.append(warning)
             _logger.warning("%s", warning)
         return book
 
@@ -515,7 +519,9 @@ class Session:
             manager=self.manager,
             rent=partial(self.provider, tuning.cloud, launcher=launcher),
             observers=observers,
-            progress=Progress(planned.problem, planned.plan, planned.estimate, self.clock) if progress else None,
+            progress=Progress(planned.problem, planned.plan, planned.estimate, self.clock, told=self._warned)
+            if progress
+            else None,
         )
 
     def go_on(
@@ -563,7 +569,7 @@ class Session:
         """
         best = outcome.best
         if best is None or best.checkpoint is None:
-            raise InvalidInput("RUN", f"run {outcome.state.run} has no checkpoint")
+            raise InvalidInput("RUN", f"run {outcome.state.run} has no checkpoint; leave --fetch out")
         return fetch(best.checkpoint, folder, self.manager.depots())
 
     def _seen(self, tuning: Tuning) -> Tuning:

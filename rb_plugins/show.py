@@ -80,9 +80,10 @@ def note(text: str) -> None:
 
 
 def error(problem: BaseException) -> None:
-    """Print an error on standard error: one line, then its details."""
+    """Print an error on standard error: one line, then its details, and last what to do next."""
     first, *more = str(problem).split("\n")
-    details = [*more, *getattr(problem, "__notes__", ())]
+    advice = getattr(problem, "advice", "")
+    details = [*more, *getattr(problem, "__notes__", ()), *([advice] if advice else [])]
     note(f"error: {first}" if first else f"error: {type(problem).__name__}")
     for detail in details:
         note(f"  {detail}")

@@ -119,7 +119,7 @@ def run_tables(watched: Watched) -> Iterator[Table]:
     if watched.state.trials:
         yield _trials(watched)
     if watched.recent:
-        yield Table(title="Last events", columns=("",), rows=tuple((words,) for words in watched.recent))
+        yield Table(title="Last events", columns=("what",), rows=tuple((words,) for words in watched.recent))
 
 
 def headline(watched: Watched) -> list[str]:
@@ -138,12 +138,6 @@ def headline(watched: Watched) -> list[str]:
     lines += [limit for limit in (_deadline(watched), _budget(watched)) if limit]
     command = how_to_go_on(watched)
     return [*lines, f"go on: {command}"] if command else lines
-
-
-def short(watched: Watched) -> str:
-    """One run in one line."""
-    figures = f"{duration(watched.elapsed_s)}, {money(watched.bill.cost_usd)}"
-    return f"run {watched.directory.run}: {watched.condition.value} after {figures}"
 
 
 def _row(watched: Watched) -> tuple[str, ...]:

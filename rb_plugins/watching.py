@@ -122,6 +122,7 @@ def _as_lines(looks: Iterator[Watched]) -> Iterator[Watched]:
 def _as_words(looks: Iterator[Watched]) -> Iterator[Watched]:
     """A line for each event that matters to people, and how the run ended."""
     from rb_plugins import show
+    from rb_plugins.standings import headline
 
     watched = None
     for watched in looks:
@@ -129,7 +130,8 @@ def _as_words(looks: Iterator[Watched]) -> Iterator[Watched]:
             show.line(words)
         yield watched
     if watched is not None:
-        _show(watched)
+        for words in headline(watched):
+            show.line(words)
 
 
 def _drawn(looks: Iterator[Watched]) -> Iterator[Watched]:

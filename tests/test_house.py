@@ -20,7 +20,7 @@ BANNED = {"scheduler", "executor", "resource", "resources", "worker", "job", "ma
 
 MARKDOWN = list(files("*.md"))
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-FENCE = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
+FENCE = re.compile(r"```\w*[^\n]*\n(.*?)```", re.DOTALL)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 

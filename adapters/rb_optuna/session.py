@@ -166,7 +166,9 @@ class Session:
             TrialMisuse: objects are kept already; keep all or save all.
         """
         if self._kept is not None:
-            raise TrialMisuse("give objects to session(), or use load() and save(), but not both")
+            raise TrialMisuse(
+                "state is kept in two ways; give objects to session(), or use load() and save(), but not both"
+            )
         gate = self._gate
         if gate is None or self._line is None or self.rank:
             return

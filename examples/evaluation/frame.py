@@ -41,7 +41,7 @@ def carry_out(study: str, out: Path, *, quick: bool) -> bool:
     try:
         module = importlib.import_module(study)
         module.run(new, quick=quick)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, RubberBandError):
             print(error, file=sys.stderr)
         else:

@@ -70,7 +70,9 @@ def resumption(history: Sequence[Event], brackets: Mapping[int, Bracket], clock:
         UnusableLog: the log does not begin with the start of a run, or the run has come to its end.
     """
     if not history or not isinstance(history[0], RunStarted):
-        raise UnusableLog("the log does not begin with the start of a run, so there is nothing to resume")
+        raise UnusableLog(
+            "the log does not begin with the start of a run, so there is nothing to resume; begin a new run"
+        )
     if isinstance(history[-1], RunEnded) and history[-1].ending is RunEnding.DONE:
         raise UnusableLog(f"run {history[0].run} has come to its end; there is nothing to resume")
     state = RunState()

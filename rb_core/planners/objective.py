@@ -43,7 +43,7 @@ def resolve(problem: Problem) -> Problem:
 def wanted(problem: Problem) -> Objective:
     """The problem's objective. Raises `InvalidInput` when it has none."""
     if problem.objective is None:
-        raise InvalidInput("objective", "is missing: set deadline_s or budget_usd")
+        raise InvalidInput("objective", "is missing; set deadline_s or budget_usd")
     return problem.objective
 
 

@@ -54,9 +54,9 @@ class RecordedCurves:
                         )
                     points[trial][iterations] = score
         except OSError as error:
-            raise InvalidInput(str(path), f"cannot be read: {error.strerror}") from None
+            raise InvalidInput(str(path), f"cannot be read: {error.strerror}; name a file that can be") from None
         except (UnicodeDecodeError, csv.Error) as error:
-            raise InvalidInput(str(path), f"is not a CSV file in UTF-8: {error}") from None
+            raise InvalidInput(str(path), f"is not a CSV file in UTF-8: {error}; save it as one") from None
         return cls({trial: sorted(own.items()) for trial, own in points.items()})
 
     def score(self, trial: int, iterations: int) -> float:

@@ -86,7 +86,8 @@ class FolderDepot:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InvalidInput("storage", f"{self.folder} cannot be made: {error.strerror}") from None
+            problem = f"{self.folder} cannot be made: {error.strerror}; name a folder that can be"
+            raise InvalidInput("storage", problem) from None
 
     def push(self, checkpoint: Path, folder: str) -> str:
         """Copy it under a name of its own."""

@@ -87,7 +87,7 @@ def _made(make: Callable[..., ExperimentSpec], numbers: dict[str, Any]) -> Exper
     except InvalidInput as error:
         if error.key in numbers:
             raise
-        raise InvalidInput("", f"gives stages that cannot be run: {error}") from None
+        raise InvalidInput("", f"gives stages that cannot be run: {error}; change its numbers") from None
 
 
 def experiment_table(spec: ExperimentSpec) -> dict[str, Any]:

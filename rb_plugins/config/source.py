@@ -35,18 +35,18 @@ def read_table(path: Path, *, nulls_under: Collection[str] = ()) -> dict[str, An
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise InvalidInput(str(path), f"cannot be read: {error.strerror or error}") from None
+        raise InvalidInput(str(path), f"cannot be read: {error.strerror or error}; name a file that can be") from None
     except UnicodeDecodeError as error:
         raise InvalidInput(str(path), f"must be UTF-8 text; byte {error.start} is not") from None
     except ValueError:
-        raise InvalidInput(str(path), "cannot be the name of a file") from None
+        raise InvalidInput(str(path), "cannot be the name of a file; name another one") from None
     try:
         raw = _parse(text, path)
         if not isinstance(raw, _Pairs | dict):
             raise InvalidInput(str(path), "must hold one object with keys, not a list or a single value")
         table = {name: _plain(value, name, nulls=name in nulls_under) for name, value in _unique(raw, "").items()}
     except RecursionError:
-        raise InvalidInput(str(path), "is nested too deeply") from None
+        raise InvalidInput(str(path), "is nested too deeply; write it flatter") from None
     check_schema(table)
     return table
 
@@ -95,7 +95,7 @@ def _parse(text: str, path: Path) -> Any:
         raise InvalidInput(str(path), problem) from None
     except ValueError as error:
         # Python refuses to read integers of thousands of digits.
-        raise InvalidInput(str(path), f"holds a number that cannot be read: {error}") from None
+        raise InvalidInput(str(path), f"holds a number that cannot be read: {error}; make it smaller") from None
 
 
 def _unique(pairs: Any, key: str) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _unique(pairs: Any, key: str) -> dict[str, Any]:
     for name, value in pairs:
         _check_text(name, key)
         if name in table:
-            raise InvalidInput(_join(key, name), "is given twice")
+            raise InvalidInput(_join(key, name), "is given twice; leave one out")
         table[name] = value
     return table
 

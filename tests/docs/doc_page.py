@@ -34,8 +34,9 @@ class Played:
     """A page that is being played."""
 
     def __init__(self, page: Path, folder: Path) -> None:
-        """Nothing has run yet. `folder` is empty, and the page's own; `examples` of the repository is copied there."""
+        """Nothing has run yet. `folder` is the page's own; `examples` of the repository is copied there."""
         self._page, self._folder = page, folder
+        folder.mkdir(parents=True, exist_ok=True)
         shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
         variables = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         variables |= {
@@ -140,8 +141,7 @@ def difference(expected: str, printed: str) -> str:
 def not_run(command: Command) -> str | None:
     """What is wrong with a command that is looked at and not run; empty for nothing, None for one that is to be run.
 
-    These make environments and run the tests that are running: installing is what CI does first, and the command of the
-    repository has its own.
+    These make environments, or run what is running, or cost money: installing is what CI does first.
     """
     words = shlex.split(command.words, comments=True)
     for head, look in NOT_RUN.items():
@@ -170,11 +170,16 @@ def _installable(words: list[str]) -> str:
     return ""
 
 
+def _tests(words: list[str]) -> str:
+    return "" if list((ROOT / words[-1]).glob("test_*.py")) else f"there are no tests in {words[-1]}"
+
+
 NOT_RUN: dict[str, Callable[[list[str]], str]] = {
     "./dev": _known_to_dev,
     "pip install": _installable,
     ".venv/bin/pip install": _installable,
     "python3 -m venv": lambda words: "",
+    "RB_AWS=1": _tests,
 }
 
 

@@ -238,7 +238,7 @@ def test_rows_and_page(tmp_path):
     page = written(again, "Made by hand.", [str(SCAN_BENCH)])
     assert page.splitlines()[2] == "Made by hand."
     assert "| small, SHA(4,1,2,2) | 4x | exact | " in page
-    assert "scan-bench 0.2.3 (MIT; the authors of ScAn-Bench)" in page
+    assert "scan-bench 0.2.3 (MIT; copyright 2026 AutoML-Freiburg-Hannover)" in page
 
 
 def test_a_draw_is_an_order_of_all_and_differs_by_seed():

@@ -48,6 +48,25 @@ def test_factors_are_lognormal_with_mean_one():
     assert np.mean(((logs - logs.mean()) / logs.std()) ** 3) == pytest.approx(0, abs=0.05)
 
 
+def test_trials_of_a_run_have_its_factor_in_common():
+    problem = noisy(run_cv=0.2)
+    several = dataclasses.replace(problem, experiment=ExperimentSpec(chains=problem.experiment.chains * 2))
+    drawn = draws(several)
+    one, other = drawn.factors(0), drawn.factors(1)
+    assert np.array_equal(one, other)
+    close(one, 1.0, 0.2)
+    both = draws(noisy(run_cv=0.2, trial_cv=0.3)).factors(0)
+    close(both, 1.0, np.sqrt(1.04 * 1.09 - 1))
+    assert np.corrcoef(np.log(both))[0, 1] == pytest.approx(np.log(1.04) / (np.log(1.04) + np.log(1.09)), abs=0.03)
+
+
+def test_a_run_s_factor_changes_no_other_number():
+    sure, unsure = (draws(noisy(trial_cv=0.3, run_cv=run_cv)) for run_cv in (0.0, 0.2))
+    common = unsure.factors(0) / sure.factors(0)
+    assert np.allclose(common, common[0])
+    assert np.array_equal(sure.nodes(0, 1, 2), unsure.nodes(0, 1, 2))
+
+
 def test_trainings_add_start_iterations_and_save():
     problem = noisy(
         start_s=Latency(mean=5, std=2), save_s=Latency(mean=1, std=0.5), iteration_s={1: Latency(mean=10, std=3)}

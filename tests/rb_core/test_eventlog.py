@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 import resource
@@ -205,3 +206,11 @@ def test_a_memory_log_keeps_what_it_is_given():
     log.append(READY, STARTED)
     log.close()
     assert log.events == [READY, STARTED]
+
+
+def test_a_line_from_before_something_was_added_is_read(tmp_path):
+    resumed = RunResumed(**WHEN, problem={}, environment={}, clock="boot", clock_s=1.0, run="r", metric="m")
+    record = json.loads(line(resumed))
+    del record["run"], record["metric"]
+    (tmp_path / "log").write_text(json.dumps(record) + "\n")
+    assert read_log(tmp_path / "log").events == (dataclasses.replace(resumed, run="", metric=""),)

@@ -7,8 +7,9 @@ import pytest
 
 from rb_core.clock import ManualClock, SystemClock
 from rb_core.errors import InvalidInput, TrialFailure, UnusableProfile
+from rb_core.hardware import Latency
 from rb_core.launchers.process import ProcessLauncher
-from rb_core.measurement import Measurement, summarise
+from rb_core.measurement import BETWEEN_RUNS_CV, Measurement, summarise
 from rb_core.ports import Slot, TrialExit, TrialNotice
 from rb_core.profiler import profile
 from rb_core.steadiness import steadiness_warnings
@@ -381,11 +382,40 @@ def test_a_summary_of_one_start_has_no_spread():
         iterations_s=(3.0, 2.0),
     )  # fmt: skip
     scaling, fit = summarise([one], (1,), sync_s=0.25)
-    assert scaling.iteration_s[1].mean == 2.0
-    assert scaling.start_s.mean == 2.0
-    assert not scaling.noisy
+    assert scaling.iteration_s[1] == Latency(mean=2.0)
+    assert scaling.start_s == Latency(mean=2.0)
+    assert scaling.trial_cv == 0.0
+    assert scaling.run_cv == BETWEEN_RUNS_CV
     assert scaling.sync_s == 0.25
     assert fit is None
+
+
+def of_config(config, *iterations_s):
+    return Measurement(
+        slots=1, config=config, from_iteration=0, start_s=1.0, restore_s=0.0, save_s=0.5, checkpoint_bytes=0,
+        iterations_s=(iterations_s[0], *iterations_s),
+    )  # fmt: skip
+
+
+def test_means_over_few_configurations_are_less_sure_than_over_many():
+    few, many = (
+        summarise([of_config(j, 9.0 + 2 * (j % 2), 9.0 + 2 * (j % 2)) for j in range(k)], (1,), sync_s=0.0)[0]
+        for k in (2, 8)
+    )
+    # Standard error of the mean of two values 9 and 11, over 10, widened as Student's distribution with one degree of
+    # freedom is at 0.9: 3.0777 / 1.2816.
+    assert few.run_cv == pytest.approx(math.hypot(0.1 * 3.0777 / 1.2816, BETWEEN_RUNS_CV), rel=1e-4)
+    # And of eight: a variance of 8/7 around them, with seven degrees: 1.4149 / 1.2816.
+    assert many.run_cv == pytest.approx(math.hypot(math.sqrt(0.01 / 7) * 1.4149 / 1.2816, BETWEEN_RUNS_CV), rel=1e-4)
+
+
+def test_starts_of_one_configuration_that_differ_make_its_mean_unsure():
+    steady, unsteady = (
+        summarise([of_config(0, 10.0, 10.0), of_config(0, 10.0 + off, 10.0 + off)], (1,), sync_s=0.0)[0]
+        for off in (0.0, 4.0)
+    )
+    assert steady.run_cv == BETWEEN_RUNS_CV
+    assert unsteady.run_cv > 0.1
 
 
 def train_for_real(config, trial):

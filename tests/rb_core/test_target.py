@@ -108,7 +108,7 @@ def test_every_way_to_bind_the_name_is_found(folder, body):
         ("async def train(config, trial): pass", "must be a plain function"),
         ("def train(config, trial): yield", "must be a plain function"),
         ("import no_such_module\ntrain = 1", "ModuleNotFoundError"),
-        ("def train(config, trial): pass\nraise RuntimeError('one\\ntwo')", r"RuntimeError: one \(bad.py, line 2\)$"),
+        ("def train(config, trial): pass\nraise RuntimeError('one\\ntwo')", r": one \(bad.py, line 2\); mend it$"),
         ("train = 1\ndel train", "there is no 'train' in bad"),
     ],
 )

@@ -329,7 +329,8 @@ def test_a_catalogue_reference_that_is_wrong(cloud, message):
         ("experiment", {"successive_halving": {"n": 4, "r": 1, "R": 4, "eta": 2, "rungs": "odd"}},
          "experiment.successive_halving.rungs: must be one of 'cumulative' or 'incremental', got 'odd'"),
         ("experiment", {"hyperband": {"R": 10**9, "eta": 2}},
-         "experiment.hyperband: gives stages that cannot be run: trials: must be at most 1000000, got 536870912"),
+         "experiment.hyperband: gives stages that cannot be run: trials: must be at most 1000000, got 536870912; "
+         "change its numbers"),
         ("profile", ..., "profile: is required"),
         ("profile/iteration_s", {}, "profile.iteration_s: must hold the latency of at least one number of slots"),
         ("profile/iteration_s/0", 3, "profile.iteration_s.0: must be a number of slots, such as 1 or 2"),
@@ -342,6 +343,7 @@ def test_a_catalogue_reference_that_is_wrong(cloud, message):
          "\"90s\", \"45m\", \"2h\" or \"1h30m\", got 'soon'"),
         ("profile/start_s", True, "profile.start_s: must be an object with keys, got True"),
         ("profile/trial_cv", -0.1, "profile.trial_cv: must be a finite number of at least 0, got -0.1"),
+        ("profile/run_cv", -0.1, "profile.run_cv: must be a finite number of at least 0, got -0.1"),
         ("cloud/instance_types/0/slots", 0, "cloud.instance_types[0].slots: must be a positive integer, got 0"),
         ("cloud/instance_types/0/usd_per_hour", ..., "cloud.instance_types[0].usd_per_hour: is required"),
         ("cloud/instance_types/0/name", " ", "cloud.instance_types[0].name: must be a non-empty string, got ' '"),
@@ -399,6 +401,15 @@ def test_the_fingerprint_is_of_the_meaning_not_of_the_spelling():
     del spelt["policies"], spelt["schema"]
     assert fingerprint(read(spelt)) == fingerprint(read(FULL))
     assert len(fingerprint(read(FULL))) == 64
+
+
+def test_how_far_a_run_may_be_off_is_kept_where_it_is_given():
+    unsure = read({**FULL, "profile": {**FULL["profile"], "run_cv": 0.04}})
+    assert unsure.profile.run_cv == 0.04
+    assert read(problem_table(unsure)) == unsure
+    sure = read({**FULL, "profile": {**FULL["profile"], "run_cv": 0}})
+    assert "run_cv" not in problem_table(sure)["profile"]
+    assert fingerprint(sure) == fingerprint(read(FULL)) != fingerprint(unsure)
 
 
 PLANNERS = make_manager(autoload=False).planners()

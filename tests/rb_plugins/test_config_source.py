@@ -48,7 +48,7 @@ def test_wrong_syntax_names_file_line_and_column(read, text, name, problem):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"a": {"b": [{"c": 1, "c": 2}]}}', "a.b[0].c: is given twice"),
+        ('{"a": {"b": [{"c": 1, "c": 2}]}}', "a.b[0].c: is given twice; leave one out"),
         ('{"a": {"b": null}}', "a.b: must not be null; leave the key out instead"),
         ('{"a": [NaN]}', "a[0]: must be a finite number, got nan"),
         ('{"a": 1e999}', "a: must be a finite number, got inf"),

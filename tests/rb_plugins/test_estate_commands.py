@@ -150,14 +150,14 @@ def test_a_region_is_needed(account, monkeypatch):
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     assert "--region: is required, or --all-regions" in rb_tune("nodes", status=2).stderr
     assert "must be left out with --all-regions" in rb_tune("nodes", "--all-regions", "--region", HERE, status=2).stderr
-    assert "must be a region of AWS" in rb_tune("nodes", "--region", "us-east-9", status=1).stderr.splitlines()[1]
+    assert "must be a region of AWS" in rb_tune("nodes", "--region", "us-east-9", status=2).stderr.splitlines()[0]
     assert rb_tune("nodes", "--region", HERE).stdout.startswith(f"0 thing(s) of ours in {HERE}\n")
 
 
 def test_without_credentials_nothing_is_known(account, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    done = rb_tune("gc", "--region", HERE, status=1)
+    done = rb_tune("gc", "--region", HERE, status=2)
     assert "there are no AWS credentials" in done.stderr
 
 
@@ -183,3 +183,12 @@ def test_only_one_run_is_collected_by_name(run):
     refused = CliRunner().invoke(main, ["gc", "--region", HERE, "--run", run])
     assert refused.exit_code == 2
     assert f"--run: must be the id of one run, with neither '*' nor '?', got {run!r}" in refused.stderr
+
+
+def test_credentials_that_do_not_work_are_told_once(account):
+    account.cloud.expire_credentials()
+    done = rb_tune("nodes", "--region", HERE, status=2)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: nothing in {HERE} could be looked at: the AWS credentials have expired")
+    assert line.endswith("or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+    assert done.stdout == ""

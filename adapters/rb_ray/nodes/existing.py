@@ -155,12 +155,12 @@ class ExistingNodes:
     def _known(self) -> RayCluster:
         if self._cluster is None:
             raise InvalidInput(
-                "cloud.provider", 'is "ray", whose nodes are for the launcher "ray" alone: set run.launcher = "ray"'
+                "cloud.provider", 'is "ray", whose nodes are for the launcher "ray" alone; set run.launcher = "ray"'
             )
         if not self._cluster.joins and not ray.is_initialized():
             raise InvalidInput(
                 "cloud.provider",
-                'is "ray", for the nodes of a cluster that exists: give the address of its head as RAY_ADDRESS, or '
+                'is "ray", for the nodes of a cluster that exists; give the address of its head as RAY_ADDRESS, or '
                 'use provider "local"',
             )
         return self._cluster

@@ -127,7 +127,9 @@ class RayNodes(Onward):
         """
         self._hold()
         if self._gone:
-            raise RubberBandError(f"the Ray cluster at {self._cluster.address} is gone: {self._gone}")
+            raise RubberBandError(
+                f"the Ray cluster at {self._cluster.address} is gone: {self._gone}; start it again, and resume the run"
+            )
         with self._lock:
             new = [name for name in names if name not in self._nodes]
             self._nodes.update({name: _Node(run=run, instance_type=instance_type) for name in new})
@@ -237,7 +239,7 @@ class RayNodes(Onward):
             parting = list(self._parting.items())
         for name, node in held:
             if self._gone:
-                self._lose(name, node, f"its Ray cluster is gone: {self._gone}")
+                self._lose(name, node, f"its Ray cluster is gone: {self._gone}; start it again, and resume the run")
             elif node.member is None:
                 row = _row(alive, node_resource(node.run, name))
                 if node.up and row is not None:

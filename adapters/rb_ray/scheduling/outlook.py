@@ -80,7 +80,7 @@ class Outlook:
         if self._objective.budget_usd is not None and not any(t.usd_per_hour for t in problem.cloud.instance_types):
             raise InvalidInput(
                 "budget_usd",
-                "needs nodes that have a price: give `nodes` with their usd_per_hour, or a deadline in its place",
+                "needs nodes that have a price; give `nodes` with their usd_per_hour, or a deadline in its place",
             )
         resolved = resolve(problem)
         plan = self._planner.plan(resolved, self._rng)

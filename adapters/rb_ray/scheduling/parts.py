@@ -92,7 +92,7 @@ def allotter_for(
         if terms.nodes is not None:
             raise InvalidInput(
                 "nodes",
-                "needs a limit by which they are taken and given back: give `deadline`, `budget_usd` or "
+                "needs a limit by which they are taken and given back; give `deadline`, `budget_usd` or "
                 "TuneConfig(time_budget_s=...)",
             )
         return EvenAllotter(fleet, widths=terms.widths)

@@ -57,7 +57,7 @@ SCAN_BENCH = Source(
     sha256="7b22afb7ffc70063d03d41dde5fec9af7a9ed90e79c6a47cf58dac4429450029",
     table="scan_bench/vlm/data.csv",
     licence="MIT",
-    authors="the authors of ScAn-Bench",
+    authors="copyright 2026 AutoML-Freiburg-Hannover",
 )
 
 LCDB = Source(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+RATIOS = (0.5, 1.0, 2.0, 4.0)
+
 MARKS = {"static": (GREY, "s"), "greedy": (ORANGE, "^")}
 
 
@@ -43,7 +45,9 @@ def _forecasts(axes: Axes, rows: Sequence[Row], groups: Sequence[str]) -> None:
                 _bar(axes, place + aside, ratios, (0.1, 0.5, 0.9), color, mark, what if place == 0 else None)
     axes.axvline(1.0, color="black", linewidth=0.6)
     axes.set_xscale("log")
-    axes.set_title("actual / forecast of the exact plan: median, p10 to p90")
+    axes.set_xticks(RATIOS, [f"{ratio:g}" for ratio in RATIOS])
+    axes.minorticks_off()
+    axes.set_title("actual / forecast: median, p10 to p90")
     axes.legend(loc="best")
 
 
@@ -56,7 +60,7 @@ def _costs(axes: Axes, rows: Sequence[Row], groups: Sequence[str]) -> None:
                 label = f"against {other}" if place == 0 else None
                 _bar(axes, place - 0.12 + 0.24 * number, shares, (0.25, 0.5, 0.75), color, mark, label)
     axes.axvline(1.0, color="black", linewidth=0.6)
-    axes.set_title("exact plan's cost / the other's: median, quartiles")
+    axes.set_title("exact plan's cost / the other's: quartiles")
     axes.legend(loc="best")
 
 

@@ -69,5 +69,5 @@ class Coverage:
 
 
 def rank_of(value: float, samples: NDArray[np.float64]) -> float:
-    """Share of the samples below a value, those equal to it counting half: even over [0, 1] where forecasts are true."""
+    """Share of the samples below a value, equal ones counting half: even over [0, 1] where forecasts are true."""
     return float(np.mean(samples < value) + np.mean(samples == value) / 2)

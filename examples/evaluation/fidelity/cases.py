@@ -139,15 +139,15 @@ def cases() -> list[Case]:
 def quick_cases() -> list[Case]:
     """A dozen of them, of every workload, with both kinds of profile."""
     shapes = {
-        "convolution": ("halving-3", "widening", "late-nodes"),
+        "convolution": ("halving-3", "halving-4", "late-nodes", "widening"),
         "perceptron": ("halving-4", "one-stage", "hyperband"),
+        "relaxation": ("halving-2", "one-stage", "late-nodes"),
     }
-    few = [
-        Case(workload=workload, shape=shape, repetition=0)
-        for workload in WORKLOADS
-        for shape in shapes.get(workload, ("halving-2", "halving-3", "late-nodes"))
+    few = [Case(workload=name, shape=shape, repetition=0) for name, own in shapes.items() for shape in own]
+    return [
+        *few,
+        *(Case(workload=name, shape="one-stage", repetition=LAST_OWN) for name in ("perceptron", "relaxation")),
     ]
-    return [*few, *(Case(workload=workload, shape="one-stage", repetition=LAST_OWN) for workload in WORKLOADS)]
 
 
 def case_of(name: str) -> Case:

@@ -1,4 +1,4 @@
-"""Rehearsals against forecasts: the real engine on the simulated cloud, which draws from the same model or from another."""
+"""Rehearsals against forecasts: the real engine on the simulated cloud, of the same model or of another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rb_core.sim.rehearsal import rehearse_once
 from rb_core.simulate import Estimate, simulate
 from rb_core.spec import ExperimentSpec
 
-from .bands import Band, Coverage
+from .bands import Band
 from .cases import COMMAND
 
 SAMPLES = 1000

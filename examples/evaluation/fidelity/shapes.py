@@ -83,5 +83,11 @@ SHAPES = {
         experiment=ExperimentSpec.from_stages([(2, 2), (1, 2)]),
         plan=_plan([(2, 1), (1, 1)]),
     ),
+    "tiny-late": Shape(
+        experiment=ExperimentSpec.from_stages([(2, 2)]),
+        plan=_plan([(1, 1)]),
+        launch_s=0.05,
+        init_s=0.05,
+    ),
 }
-"""By name. `tiny` takes a second, for tests."""
+"""By name. The tiny ones take a second, for tests."""

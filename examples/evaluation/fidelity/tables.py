@@ -22,7 +22,7 @@ def of_runs(rows: Sequence[Run], origin: str) -> str:
     """Coverage, errors, and where they come from."""
     parts = [
         "# Real runs against their forecasts",
-        f"{len(rows)} runs with real processes on this machine's cores, each forecast by 1,000 samples before it began, "
+        f"{len(rows)} runs with real processes on this machine's cores, each forecast by 1,000 samples before it began "
         f"and then run by that plan. The aim is that {AIM:.0%} of them end between P10 and P90; behind each share is "
         f"its binomial interval (Clopper and Pearson) at {CONFIDENCE:.0%}. Runs that share a profile share its error, "
         "so their number says less than that of independent ones would, and the interval is somewhat too narrow.",
@@ -41,9 +41,10 @@ def of_runs(rows: Sequence[Run], origin: str) -> str:
             "lrrrrrr",
         ),
         "## Where they come from",
-        "Iterations of a run by those of its profile; what a trial's start and save took beside its profile's, and a "
-        "barrier beside the 0.02 s that are assumed; in all of the run's trials, as a share of its time on one core. "
-        "*Others* is how many cores were busy with something else meanwhile: a forecast is for the machine as it was "
+        "*Iterations* is the seconds of a run's iterations by those of its profile, on the mean over runs, and "
+        "*spread* its standard deviation, which `run_cv` and the run's own configurations should account for. Then "
+        "what a trial's start and save took, what the profile says of them, and a barrier, of which 0.02 s are "
+        "assumed. *Others* is how many cores were busy with something else: a forecast is for a machine as it was "
         "when it was profiled.",
         markdown(
             [

@@ -1,4 +1,4 @@
-"""What is trained in the real runs: three functions that keep one core busy for about a fifth of a second an iteration."""
+"""What is trained in the real runs: three functions of about a fifth of a second of one core an iteration."""
 
 from __future__ import annotations
 

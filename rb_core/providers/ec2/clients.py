@@ -52,7 +52,9 @@ class Clients:
             with answering("credentials"):
                 self.session = boto3.Session() if session is None else session
         except Exception as error:
-            raise InvalidInput("", f"AWS credentials cannot be read: {error}") from error
+            raise InvalidInput(
+                "", f"AWS credentials cannot be read: {error}; mend the files of ~/.aws, or set AWS_PROFILE"
+            ) from error
         self._control = Config(
             connect_timeout=CONNECT_S,
             read_timeout=CONTROL_READ_S,

@@ -218,9 +218,9 @@ class Launching:
             return refused
         for start, key in _WRONG:
             if refused.code.startswith(start):
-                return InvalidInput(key, f"was refused by EC2: {refused.said or refused.code}")
+                return InvalidInput(key, f"was refused by EC2: {refused.said or refused.code}; change it")
         if "IAM Instance Profile" in refused.said:
-            return InvalidInput(f"{KEY}.instance_profile", f"was refused by EC2: {refused.said}")
+            return InvalidInput(f"{KEY}.instance_profile", f"was refused by EC2: {refused.said}; name another one")
         return refused.as_input()
 
 

@@ -249,7 +249,7 @@ class Ec2Provider:
     def _record(self) -> Record:
         if self._recorded is None:
             raise RubberBandError(
-                "nothing is rented on EC2 that is not in a log first, and this provider was given none: call its "
+                "nothing is rented on EC2 that is not in a log first, and this provider was given none; call its "
                 "record() before its launch() or adopt()"
             )
         return self._recorded

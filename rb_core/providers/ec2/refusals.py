@@ -156,7 +156,7 @@ class CallRefused(RubberBandError):
                     f"this AWS identity may not do {self.right} ({self.code}: {self.said}); "
                     "grant that right, or use another identity",
                 )
-        return InvalidInput("cloud", f"{self.action} was refused ({self.code}: {self.said})")
+        return InvalidInput("cloud", f"{self.action} was refused ({self.code}: {self.said}); change what was asked for")
 
 
 class StrandedNodes(RubberBandError):

@@ -103,9 +103,9 @@ class Ec2Settings:
         if self.grace_s < SHORTEST_GRACE_S and not self.short_grace:
             raise InvalidInput(
                 "grace_s",
-                f"must be at least {SHORTEST_GRACE_S:g}, got {self.grace_s:g}: EC2 may show a node only after some seconds, "
-                "and one that was given up by then is paid for; leave it out, or set short_grace = true where this is "
-                "not the real EC2",
+                f"must be at least {SHORTEST_GRACE_S:g}, got {self.grace_s:g}: EC2 may show a node only after "
+                "some seconds, and one that was given up by then is paid for; leave it out, or set "
+                "short_grace = true where this is not the real EC2",
             )
         positive_int("max_attempts", self.max_attempts)
 

@@ -35,7 +35,8 @@ def unseen(region: str, kind: Kind, error: RubberBandError) -> Trouble:
     """What an error means for a kind of things that cannot be listed."""
     remedy, passing = _remedy(error)
     if isinstance(error, CallRefused) and error.kind in (RefusalKind.EXPIRED, RefusalKind.CREDENTIALS):
-        error = error.as_input()  # which says the same of every kind of things
+        # The same words for all kinds of things, whose services have codes of their own for it.
+        error = CallRefused(error.action, error.kind, code="refused" if error.code else "", said=error.said).as_input()
     said = str(error).partition("\n")[0]
     if isinstance(error, InvalidInput) and "; " in said:
         said, _, remedy = said.partition("; ")

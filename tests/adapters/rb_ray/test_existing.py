@@ -147,7 +147,7 @@ def test_more_than_the_cluster_has_is_refused(taking: Taking, slots, most, probl
 def test_without_the_launcher_ray_it_is_refused():
     clock = SystemClock()
     provider = ExistingNodes(clock=clock, inbox=clock.inbox())
-    with pytest.raises(InvalidInput, match=r'for the launcher "ray" alone: set run\.launcher'):
+    with pytest.raises(InvalidInput, match=r'for the launcher "ray" alone; set run\.launcher'):
         provider.check(Cloud(instance_types=(node_type(),)))
 
 

@@ -63,7 +63,7 @@ def test_a_relative_deadline_of_one_can_be_kept():
 
 
 def test_a_problem_without_an_objective_cannot_be_resolved():
-    with pytest.raises(InvalidInput, match="objective: is missing: set deadline_s or budget_usd"):
+    with pytest.raises(InvalidInput, match="objective: is missing; set deadline_s or budget_usd"):
         resolve(worked_problem())
 
 

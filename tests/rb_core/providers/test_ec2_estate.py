@@ -180,7 +180,7 @@ def test_expired_credentials_are_told_for_each_region(world):
     world.cloud.expire_credentials()
     collected = world.collect({"closed": known(Life.CLOSED)})
     assert {trouble.region for trouble in collected.troubles} == {HERE, THERE}
-    assert all("log in again" in trouble.remedy for trouble in collected.troubles)
+    assert all("run `aws sso login`" in trouble.remedy for trouble in collected.troubles)
     assert len(world.alive) == 1
 
 

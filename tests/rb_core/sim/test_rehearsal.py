@@ -1,12 +1,14 @@
 """What a rehearsal says of its runs."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sim_cases import Falling, case_of
 
 from rb_core.errors import InvalidInput
+from rb_core.hardware import Latency
 from rb_core.plan import Objective, Problem
 from rb_core.sim import rehearsal
 from rb_core.sim.faults import Faults
@@ -70,3 +72,23 @@ def test_the_faults_of_a_rehearsal_are_not_logged_and_the_level_comes_back(caplo
     rehearse(PROBLEM, PLAN, seeds=range(10), faults=Faults(answer_lost=0.3))
     assert caplog.records == []
     assert logging.getLogger("rb_core").level == before
+
+
+def test_what_happens_is_the_truth_whatever_is_believed():
+    """Where the plan is kept, what is believed changes nothing; the bill is by the prices that are believed."""
+    iteration_s = {
+        slots: Latency(mean=latency.mean / slots, std=0.0) for slots, latency in PROBLEM.profile.iteration_s.items()
+    }
+    dearer = tuple(replace(kind, usd_per_hour=2 * kind.usd_per_hour) for kind in PROBLEM.cloud.instance_types)
+    believed = replace(
+        PROBLEM,
+        profile=replace(PROBLEM.profile, iteration_s=iteration_s, trial_cv=0.0),
+        cloud=replace(
+            PROBLEM.cloud, instance_types=dearer, transfer_usd_per_gib=2 * PROBLEM.cloud.transfer_usd_per_gib
+        ),
+    )
+    misled = rehearse(believed, PLAN, seeds=(1, 2), truth=PROBLEM)
+    informed = rehearse(PROBLEM, PLAN, seeds=(1, 2))
+    assert misled.jct_s.tolist() == informed.jct_s.tolist()
+    assert misled.cost_usd.tolist() == pytest.approx((2 * informed.cost_usd).tolist())
+    assert rehearse(believed, PLAN, seeds=(1, 2)).jct_s.tolist() != informed.jct_s.tolist()

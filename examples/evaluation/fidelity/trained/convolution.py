@@ -1,4 +1,4 @@
-"""A small convolutional network on scikit-learn's 1,797 handwritten digits, data-parallel where it has several slots."""
+"""A small convolutional network on scikit-learn's 1,797 handwritten digits, data-parallel on several slots."""
 
 from __future__ import annotations
 

@@ -1,0 +1,252 @@
+"""`rb-tune status`, `run --events` and metrics: real runs, logs that are being written, and those that are odd."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from prometheus_client.parser import text_string_to_metric_families
+from small_run import EXPERIMENT, TRAIN
+
+from rb_core.clock import ManualClock, SystemClock
+from rb_core.condition import Condition
+from rb_core.events import EVENTS
+from rb_core.lease import Lease
+from rb_plugins.cli import main
+from rb_plugins.following import exit_status, follow
+from rb_plugins.metrics import write_metrics
+from rb_plugins.rundir import RunDirectory
+from rb_plugins.streaming import EventStream
+from rb_plugins.watched import Watch
+
+
+def rb_tune(*arguments: object, home: Path):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], env={"RB_HOME": str(home)})
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run by a process of its own, with its events on standard output and its metrics in a file."""
+    folder = tmp_path_factory.mktemp("watched")
+    (folder / "train_small.py").write_text(TRAIN)
+    (folder / "small.toml").write_text(EXPERIMENT)
+    home = folder / "home"
+    done = subprocess.run(
+        [sys.executable, "-m", "rb_plugins", "run", folder / "small.toml", "--events", "--metrics", folder / "m.prom"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "RB_HOME": str(home)},
+    )
+    assert done.returncode == 0, done.stderr
+    (directory,) = RunDirectory.all(home)
+    return directory, done.stdout, folder
+
+
+@pytest.fixture
+def cut(finished, tmp_path):
+    """A copy of the run's directory whose log holds only its first lines: a function of how many."""
+    directory, _, _ = finished
+    copy = RunDirectory(tmp_path / "home" / "runs" / directory.run)
+    copy.path.mkdir(parents=True)
+    for name in ("problem.json", "plan.json", "request.json"):
+        (copy.path / name).write_bytes((directory.path / name).read_bytes())
+    lines = directory.events.read_text().splitlines(keepends=True)
+
+    def cut(count: int, more: str = "") -> RunDirectory:
+        copy.events.write_text("".join(lines[:count]) + more)
+        return copy
+
+    cut.lines, cut.home = lines, tmp_path / "home"
+    return cut
+
+
+def samples(text: str) -> dict[tuple[str, str], float]:
+    """Values by the sample's name, and its last label beside the run."""
+    found = {}
+    for family in text_string_to_metric_families(text):
+        assert family.documentation
+        for sample in family.samples:
+            other = [value for key, value in sorted(sample.labels.items()) if key in ("state", "event")]
+            found[sample.name, *other] = sample.value
+    return found
+
+
+def test_events_are_the_lines_of_the_log_and_the_last_line_is_the_answer(finished):
+    directory, printed, _ = finished
+    *lines, answer = printed.splitlines()
+    assert lines == directory.events.read_text().splitlines()
+    assert json.loads(answer) == json.loads((directory.path / "outcome.json").read_text())
+
+
+def test_metrics_of_a_run_are_there_when_it_has_ended(finished):
+    directory, _, folder = finished
+    found = samples((folder / "m.prom").read_text())
+    cost_usd = json.loads((directory.path / "outcome.json").read_text())["actual"]["cost_usd"]
+    assert found["rubberband_cost_usd",] == pytest.approx(cost_usd)
+    assert found["rubberband_run_state", "done"] == 1.0
+    assert found["rubberband_trials", "stopped"] == 2.0
+    assert found["rubberband_events_total", "TrialCreated"] == 3.0
+    assert {key[1] for key in found if key[0] == "rubberband_events_total"} == {kind.__name__ for kind in EVENTS}
+    assert [path.name for path in folder.iterdir() if path.name.startswith("m.prom")] == ["m.prom"]
+
+
+def test_all_runs_are_listed_with_what_became_of_them(finished, cut):
+    cut(20)
+    listed = json.loads(rb_tune("status", "--json", home=cut.home).stdout)
+    (row,) = listed["runs"]
+    assert (row["state"], row["driver"], row["trials_alive"]) == ("killed", None, 3)
+    assert row["go_on"] == f"rb-tune run --resume {row['run']}"
+    directory, _, _ = finished
+    shown = rb_tune("status", home=directory.home).stdout
+    assert f"{directory.run}  done   2 of 2" in shown
+    assert "there is no run in" in rb_tune("status", home=cut.home / "none").stdout
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id(finished):
+    directory, _, _ = finished
+    answer = json.loads(rb_tune("status", "small", "--json", home=directory.home).stdout)
+    outcome = json.loads((directory.path / "outcome.json").read_text())
+    assert (answer["run"], answer["state"], answer["name"]) == (directory.run, "done", "small")
+    assert answer["cost"]["cost_usd"] == outcome["actual"]["cost_usd"]
+    assert answer["time"]["elapsed_s"] == outcome["actual"]["jct_s"]
+    assert answer["time"]["deadline_kept"] is True
+    assert answer["best"]["trial"] == outcome["best"]["trial"]
+
+
+def test_a_torn_line_is_passed_over_and_nothing_of_the_run_changes(cut):
+    directory = cut(20, more=cut.lines[20][:11])
+    before = {path: path.read_bytes() for path in directory.path.iterdir()}
+    told = rb_tune("status", directory.path, home=cut.home)
+    assert told.exit_code == 0
+    assert "killed" in told.stdout
+    assert {path: path.read_bytes() for path in directory.path.iterdir()} == before
+
+
+def test_a_log_of_a_newer_version_is_named_and_stops_no_list(cut):
+    directory = cut(5, more='{"schema":9,"event":"Danced"}\n')
+    listed = rb_tune("status", home=cut.home)
+    assert listed.exit_code == 0
+    assert "has schema 9, and this version reads schema 1 only" in listed.stdout
+    one = rb_tune("status", directory.run, "--json", home=cut.home)
+    assert one.exit_code == 1
+    assert json.loads(one.stdout)["state"] == "unreadable"
+    assert "has schema 9" in one.stderr
+
+
+def test_the_forecast_of_a_living_run(cut):
+    directory = cut(20)
+    with Lease(directory.lease, SystemClock()):
+        watched = Watch(directory, SystemClock()).look()
+        assert watched.condition is Condition.RUNNING
+        assert watched.holder is not None
+        assert watched.forecast[0] >= watched.elapsed_s
+        assert rb_tune("status", "small", home=cut.home).stdout.count("go on: rb-tune stop ") == 1
+
+
+def test_a_run_is_followed_until_it_ends_event_by_event(cut):
+    directory, clock = cut(10), ManualClock()
+    lease = Lease(directory.lease, SystemClock())
+    with lease:
+        for number in range(11, len(cut.lines) + 1):
+            clock.call_at(float(number), lambda number=number: cut(number))
+        seen = [(w.condition, len(w.events), w.said) for w in follow(directory, _Mixed(clock))]
+    assert sum(count for _, count, _ in seen) == len(cut.lines)
+    assert [condition for condition, _, _ in seen[-2:]] == [Condition.RUNNING, Condition.DONE]
+    assert seen[-1][2][-1].endswith("] run done")
+
+
+class _Mixed(ManualClock):
+    """A manual clock whose wall clock is real, so that a lease of now is of now."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.now, self.inbox, self.call_at = clock.now, clock.inbox, clock.call_at
+        self.utc, self._name = SystemClock().utc, "mixed"
+
+
+def test_what_never_begins_is_not_waited_for_without_end(cut):
+    directory, clock = cut(0), ManualClock()
+    *_, last = follow(directory, clock)
+    assert (last.condition, clock.now()) == (Condition.UNBEGUN, 60.0)
+    assert exit_status(last) == 1
+
+
+def test_following_as_json_gives_the_log_and_then_the_status(finished):
+    directory, _, _ = finished
+    done = rb_tune("status", "--follow", "--json", home=directory.home)
+    *lines, answer = done.stdout.splitlines()
+    assert done.exit_code == 0
+    assert lines == directory.events.read_text().splitlines()
+    assert json.loads(answer) == json.loads(rb_tune("status", "small", "--json", home=directory.home).stdout)
+
+
+@pytest.mark.parametrize(("count", "status"), [(20, 1), (-1, 1)])
+def test_a_run_that_was_killed_is_no_longer_followed(cut, count, status):
+    directory = cut(count)
+    done = rb_tune("status", directory.run, "--follow", home=cut.home)
+    assert done.exit_code == status
+    assert f"go on: rb-tune run --resume {directory.run}" in done.stdout
+
+
+def test_ctrl_c_ends_the_watching_alone(cut, monkeypatch):
+    directory = cut(20)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rb_plugins.following.pause", interrupt)
+    with Lease(directory.lease, SystemClock()):
+        done = rb_tune("status", "--follow", home=cut.home)
+    assert done.exit_code == 130
+    assert f"no longer watched; run {directory.run} goes on" in done.stderr
+    assert Watch(directory, SystemClock()).look().condition is Condition.KILLED
+
+
+def test_labels_are_escaped_and_come_back(cut, tmp_path):
+    odd = 'a "b" \\ c\nd'
+    record = json.loads(cut.lines[0])
+    directory = cut(0, more=json.dumps({**record, "target": odd}) + "\n")
+    write_metrics([Watch(directory, SystemClock()).look()], tmp_path / "m.prom")
+    families = {family.name: family for family in text_string_to_metric_families((tmp_path / "m.prom").read_text())}
+    assert families["rubberband_run_info"].samples[0].labels["target"] == odd
+
+
+def test_metrics_that_cannot_be_written_are_refused_at_the_start(experiment, tmp_path):
+    for file, said in ((tmp_path, "is a folder"), (tmp_path / "gone" / "m.prom", "make ")):
+        refused = CliRunner().invoke(main, ["run", str(experiment), "--metrics", str(file)])
+        assert (refused.exit_code, said in refused.stderr) == (2, True)
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_reader_that_goes_away_costs_the_run_nothing(experiment, tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "rb_plugins", "run", experiment, "--events"],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        os.close(writing)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("nobody reads standard output any more") == 1
+    (directory,) = RunDirectory.all(tmp_path / "home")
+    assert json.loads((directory.path / "outcome.json").read_text())["state"] == "done"
+
+
+def test_a_reader_that_stands_still_is_waited_for_at_the_end_alone(tmp_path):
+    reading, writing = os.pipe()
+    events = [EVENTS[-2](t_s=0.0, utc="", text="x" * 1000) for _ in range(200)]
+    with open(writing, "w") as output, open(reading) as source, EventStream(output) as stream:
+        for event in events:  # more than a pipe holds
+            stream(event)
+        read: Sequence[str] = [source.readline() for _ in events]
+    assert len(read) == 200
+    assert all(json.loads(text)["text"] == "x" * 1000 for text in read)
