@@ -21,8 +21,8 @@ Several chains are searched as one, which is exact for chains one after another,
 front is that of both.
 
 With noise the same search runs over expectations (see `durations`), which approximates; so the plans that come close
-to its front are kept as well, and all get the model's own figures. They are then sampled as whole jobs under common
-random numbers, and the front is that of the sampled means.
+to its front are kept as well, as are all static ones, and all get the model's own figures. They are then sampled as
+whole jobs under common random numbers, and the front is that of the sampled means.
 
 The search knows nothing of early release: it puts every node's end at a barrier, so that its cost is what a plan costs
 without the policy, and its times are right. Where the policy is on, all costs that leave this module have it: a budget
@@ -42,6 +42,7 @@ from rb_core.planners.chains import side_by_side
 from rb_core.planners.fastest import fastest, no_room
 from rb_core.planners.objective import Limit
 from rb_core.planners.search import StageTables, all_plans, undominated_plans
+from rb_core.planners.static import static_candidates
 
 _NEAR = 0.02
 """With noise, plans up to this much dearer than the modelled front are sampled too."""
@@ -99,5 +100,7 @@ def modelled_front(model: ExpectedModel) -> list[Candidate]:
         raise no_room(model.problem)
     if not near:
         return undominated_plans(candidates)
-    # The search's approximation may miss the fastest plan, and no deadline that can be kept may be refused.
-    return list(dict.fromkeys(candidate.modelled(model) for candidate in (fastest(model), *candidates)))
+    # The search approximates, worst where nodes differ much in when they are ready. No deadline that can be kept may be
+    # refused for it, and no plan be dearer than a cluster that never changes.
+    candidates = [fastest(model), *static_candidates(model), *candidates]
+    return list(dict.fromkeys(candidate.modelled(model) for candidate in candidates))

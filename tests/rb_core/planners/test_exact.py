@@ -240,6 +240,31 @@ def test_under_noise_it_is_no_dearer_than_greedy_nor_greedy_than_static():
             assert bills[1] <= bills[2] * 1.01
 
 
+def test_where_nodes_differ_much_in_when_they_start_it_is_no_dearer_than_static():
+    # The search waits for the last of a stage's nodes, and so finds next to nothing between one node and the fastest.
+    problem = Problem(
+        experiment=ExperimentSpec.from_stages([(16, 1), (8, 2), (4, 4), (2, 8)]),
+        profile=ScalingProfile(
+            iteration_s={w: Latency(mean=mean, std=mean / 4) for w, mean in ((1, 9.3), (2, 4.8), (4, 2.5), (8, 1.4))},
+            trial_cv=0.9,
+        ),
+        cloud=Cloud(
+            instance_types=(InstanceType(name="a", slots=8, usd_per_hour=0.68),),
+            max_nodes=8,
+            launch_s=Latency(mean=23.0, std=7.0),
+            init_s=Latency(mean=164.0, std=71.0),
+        ),
+        objective=Objective(deadline_factor=1.5, confidence=0.9),
+    )
+    bills = [
+        simulate(
+            problem, planner().plan(problem, np.random.default_rng(0)), samples=5_000, rng=np.random.default_rng(1)
+        )
+        for planner in (Exact, Static)
+    ]
+    assert bills[0].cost_usd.mean() <= bills[1].cost_usd.mean() * 1.01
+
+
 def test_under_noise_the_front_says_the_means_of_its_plans():
     for seed in range(12):
         problem = with_noise(random_problem(np.random.default_rng([seed, 17]), nodes=4))
