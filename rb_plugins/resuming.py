@@ -85,7 +85,7 @@ def resumable(
     try:
         check_free(directory.lease, clock)
     except UnusableLog as error:
-        raise InvalidInput("RUN", f"{error}; wait for it, or end it with `rb-tune stop {directory.run}`") from None
+        raise InvalidInput("RUN", f"{error} (`rb-tune stop {directory.run}`)") from None
     recorded = read_recorded(directory)
     depot = depot_at(recorded.storage, depots)
     if depot is not None:

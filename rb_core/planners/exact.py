@@ -40,6 +40,7 @@ from rb_core.plan import AllocationPlan, Problem
 from rb_core.planners.candidate import Candidate
 from rb_core.planners.chains import side_by_side
 from rb_core.planners.fastest import fastest, no_room
+from rb_core.planners.greedy import shrunk
 from rb_core.planners.objective import Limit
 from rb_core.planners.search import StageTables, all_plans, undominated_plans
 from rb_core.planners.static import static_candidates
@@ -61,6 +62,7 @@ class Exact:
 
         With noise the plans are tried best first, under common random numbers, until one keeps the limit; those that
         the model puts close behind it are then compared with it by their sampled figures. So it is with early release.
+        Under a deadline the best is also shrunk as `Greedy` does it, step by step, where the search has not looked.
         """
         model = ExpectedModel(problem)
         limit = Limit(model, rng)
@@ -72,6 +74,8 @@ class Exact:
             rivals = [c for c in candidates if c != best and limit.likely(c) and _close_behind(best, c, limit)]
             rivals = sorted(rivals, key=limit.preference)[:_RIVALS]
             keeping = [best, *(c for c in rivals if limit.meets(c))]
+            if limit.by_time and problem.noisy and (less := shrunk(model, best, limit.meets)):
+                keeping.append(less)
             best = min(keeping, key=lambda c: limit.preference(limit.sampled(c)))
         return best.plan(limit.problem)
 

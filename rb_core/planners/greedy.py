@@ -33,7 +33,7 @@ class Greedy:
         limit = Limit(model, rng)
         statics = static_candidates(model)
         if limit.by_time:
-            best = _cheapest(model, limit.first(statics), limit.meets)
+            best = shrunk(model, limit.first(statics), limit.meets)
         else:
             best = _fastest_within(model, statics, limit)
         if best is None:
@@ -41,13 +41,13 @@ class Greedy:
         return best.plan(limit.problem)
 
 
-def _cheapest(model: ExpectedModel, start: Candidate | None, in_time: Callable[[Candidate], bool]) -> Candidate | None:
-    """Shrink `start` while that saves and stays in time."""
+def shrunk(model: ExpectedModel, start: Candidate | None, in_time: Callable[[Candidate], bool]) -> Candidate | None:
+    """The end of the greedy steps from `start`, each of which saves and stays in time; None from nowhere."""
     if start is None:
         return None
     best, trail = start, _trail(model, start)
     while True:
-        savings = [step for step in _shrunk(model, best, trail) if step[0].cost_usd < best.cost_usd - _SAVING_USD]
+        savings = [step for step in _steps(model, best, trail) if step[0].cost_usd < best.cost_usd - _SAVING_USD]
         savings.sort(key=partial(_merit, best), reverse=True)
         step = next((step for step in savings if in_time(step[0])), None)
         if step is None:
@@ -61,7 +61,7 @@ def _fastest_within(model: ExpectedModel, statics: list[Candidate], limit: Limit
     def by(deadline_s: float) -> Candidate | None:
         in_time = [c for c in statics if c.jct_s <= loosened(deadline_s)]
         start = min(in_time, key=lambda c: (c.cost_usd, c.jct_s), default=None)
-        found = _cheapest(model, start, lambda c: c.jct_s <= loosened(deadline_s))
+        found = shrunk(model, start, lambda c: c.jct_s <= loosened(deadline_s))
         return found if found and limit.meets(found) else None
 
     if not statics:
@@ -90,7 +90,7 @@ def _merit(current: Candidate, option: tuple[Candidate, Trail]) -> tuple[float, 
     return (math.inf, saved_usd) if added_s <= 1e-9 else (saved_usd / added_s, saved_usd)
 
 
-def _shrunk(model: ExpectedModel, best: Candidate, trail: Trail) -> Iterator[tuple[Candidate, Trail]]:
+def _steps(model: ExpectedModel, best: Candidate, trail: Trail) -> Iterator[tuple[Candidate, Trail]]:
     """For every stage: one node less with the width that is then soonest, and the next smaller width."""
     for position, allocation in enumerate(best.allocations):
         instance_type = model.problem.cloud.instance_type(allocation.instance_type)

@@ -293,7 +293,7 @@ def test_under_noise_no_plan_that_keeps_the_limit_is_better_by_its_samples(seed,
     limit = Limit(model, np.random.default_rng(0))
     _, cost_usd = expected(problem, Exact().plan(problem, np.random.default_rng(0)))
     keeping = [candidate.cost_usd for candidate in front(model) if limit.meets(candidate)]
-    assert cost_usd == pytest.approx(min(keeping))
+    assert cost_usd <= min(keeping) * (1 + 1e-6)
 
 
 def with_early_release(problem):
