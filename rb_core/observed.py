@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rb_core.ernest import ErnestFit
 from rb_core.errors import UnusableProfile
@@ -35,4 +36,6 @@ def observed(measurements: Sequence[Measurement], *, sync_s: float = 0.0) -> tup
             "no trial has run two iterations in a row, so how long one takes is not known; raise the first rung "
             "(grace_period) to 2 or more, or give a profile"
         )
-    return summarise(measurements, sizes, sync_s=sync_s)
+    profile, fit = summarise(measurements, sizes, sync_s=sync_s)
+    # How far the whole run is off is in what it has measured.
+    return replace(profile, run_cv=0.0), fit
