@@ -17,8 +17,9 @@ SCRIPT = ROOT / "examples" / "standalone" / "tune_digits.py"
 def shown_in(readme: Path) -> str:
     """The Python code of a README that stands below "From Python"."""
     section = readme.read_text(encoding="utf-8").partition("## From Python")[2].partition("\n## ")[0]
-    (code,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
-    return code
+    code = re.search(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    assert code is not None
+    return code[1]
 
 
 def test_the_readme_shows_the_script_in_under_25_lines():
