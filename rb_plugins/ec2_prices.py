@@ -85,7 +85,7 @@ def live_book(*, region: str = "", instance_types: Sequence[str] = (), offers_ur
         if error.name not in ("boto3", "botocore"):
             raise
         raise InvalidInput(
-            "catalog", "'aws' needs boto3; install rubberband-tune[aws], or take the snapshot: catalog = \"ec2\""
+            "catalog", "'aws' needs boto3; pip install 'rubberband-tune[aws]', or take the snapshot: catalog = \"ec2\""
         ) from None
     region = region or prices.default_region()
     if not region:

@@ -18,7 +18,7 @@ GIVES: Mapping[str, str] = {
     "optuna": "RubberBandExecutor and RubberBandPruner for Optuna studies",
     "ray": "RubberBandScheduler for Ray Tune, launcher and provider ray, checkpoints in S3",
     "aws": "rented nodes on EC2 (provider ec2), and its prices of now (catalogue aws)",
-    "report": "pictures of a front (pareto --picture)",
+    "report": "pictures of a front (pareto --picture), metrics for Prometheus (--metrics)",
 }
 """What each extra for users is for."""
 

@@ -172,4 +172,6 @@ def _registries(manager: Manager) -> list[tuple[str, Any]]:
         ("launchers", manager.launchers()),
         ("planners", manager.planners()),
         ("price_books", manager.price_books()),
+        ("estates", manager.estates()),
+        ("depots", manager.depots()),
     ]

@@ -164,7 +164,7 @@ def _registry(runs: Sequence[Watched]) -> CollectorRegistry:
         from prometheus_client.registry import Collector
     except ImportError:
         raise InvalidInput(
-            _OPTION, "needs prometheus_client, which is not installed; install rubberband-tune[report]"
+            _OPTION, "needs prometheus_client, which is not installed; pip install 'rubberband-tune[report]'"
         ) from None
 
     class Runs(Collector):

@@ -48,7 +48,8 @@ def words(event: Event, reckoning: Reckoning, experiment: ExperimentSpec | None)
         case StageEnded():
             best = state.best()
             score = "" if best is None else f"; best {state.metric} {best.score:.4g} (trial {best.trial})"
-            going = f"{len(event.survivors)} go on" if event.stopped else f"{len(event.survivors)} are through"
+            last = event.stage + 1 == state.stage_counts[event.chain]
+            going = f"{len(event.survivors)} {'are through' if last else 'go on'}"
             return f"{_stage(event.chain, event.stage, reckoning)} ended: {going}{score}"
         case NodeReleased():
             usd = reckoning.bill().cost_usd

@@ -83,7 +83,8 @@ def drive(address: str, folder: str, trials: int, fault_rate: float) -> None:
         )
     results = tuner.fit()
     ended = {r.config["number"]: r.error is None for r in results}
-    print(json.dumps({"results": len(results), "ended": ended}))
+    # Not by standard output, where Ray has lines of its own.
+    Path(folder, "ended.json").write_text(json.dumps({"results": len(results), "ended": ended}))
 
 
 class Storm:
@@ -103,7 +104,8 @@ class Storm:
         self.events: Counter[str] = Counter()
         # A folder of its own, so that no other cluster of this machine is taken for it, nor it for another.
         self.own = tempfile.mkdtemp(prefix="rb", dir="/tmp")
-        head = {"num_cpus": 0, "include_dashboard": False, "temp_dir": self.own}
+        os.environ["RAY_TMPDIR"] = self.own
+        head = {"num_cpus": 0, "include_dashboard": False, "temp_dir": f"{self.own}/ray"}
         self.cluster = Cluster(initialize_head=True, head_node_args=head)
         self.nodes = [self.cluster.add_node(num_cpus=SLOTS) for _ in range(NODES)]
 
@@ -115,7 +117,7 @@ class Storm:
         kills = sorted(self.chance.uniform(0.1, 0.9) * expected for _ in range(o.kills))
         while True:
             command = [sys.executable, __file__, "--drive", self.cluster.address, self.folder, str(o.trials), "0.01"]
-            driver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+            driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
             while driver.poll() is None:
                 time.sleep(0.1)
                 steps = len(self.lines())
@@ -127,9 +129,8 @@ class Storm:
                     os.killpg(driver.pid, signal.SIGKILL)
                     driver.wait()
                     self.events["drivers killed"] += 1
-            said = driver.stdout.read() if driver.stdout else ""
             if driver.returncode == 0:
-                return json.loads(said.splitlines()[-1])
+                return json.loads(Path(self.folder, "ended.json").read_text())
             if driver.returncode != -signal.SIGKILL:
                 raise SystemExit(f"the driver failed with status {driver.returncode}")
 

@@ -293,8 +293,8 @@ class _Replanning:
         best = self._cheapest(within_s, self._before.cost_usd - self._least_gain * left_usd)
         if best is None:
             return None
-        share = (self._before.cost_usd - best.cost_usd) / left_usd
-        return self._to(best, f"{why}saves {share:.0%} of what is still to be paid")
+        saved_usd = self._before.cost_usd - best.cost_usd
+        return self._to(best, f"{why}saves {saved_usd:.4f} of {self._before.cost_usd:.4f} usd")
 
     def _cheapest(self, within_s: float = math.inf, below_usd: float = math.inf) -> Foreseen | None:
         """The cheapest plan there is in any way; of two that cost the same the one that takes no restart."""

@@ -16,10 +16,10 @@ PATIENCE_S = 240.0
 """A block that takes longer has failed."""
 
 SHELL = """\
-exec 3>&1 1>>"$0" 2>&1 </dev/null
+exec {answers}>&1 1>>"$0" 2>&1 </dev/null
 while IFS= read -r -d '' command <&"$1"; do
   eval "$command"
-  printf '%s\\n' "$?" >&3
+  printf '%s\\n' "$?" >&"$answers"
 done
 """
 """Takes commands, each ended by a NUL, from descriptor $1, and appends what they print to the file $0."""

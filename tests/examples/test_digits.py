@@ -67,6 +67,7 @@ def of(kind, events):
     return [event for event in events if isinstance(event, kind)]
 
 
+@pytest.mark.long
 def test_it_is_measured_on_one_slot_and_on_two(tmp_path):
     measured = rb_tune("profile", EXAMPLE / "digits.toml", home=tmp_path)
     assert set(measured["iteration_s"]) == {"1", "2"}

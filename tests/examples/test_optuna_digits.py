@@ -51,6 +51,7 @@ def test_the_readme_shows_the_changed_lines():
     assert [line.split() for line in shown.splitlines()] == [line.split() for line in difference()]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", NAMES)
 def test_it_finds_a_good_network(printed, name):
@@ -62,6 +63,7 @@ def trials(log: str, outcome: str) -> int:
     return len(re.findall(rf"Trial \d+ {outcome}", log))
 
 
+@pytest.mark.long
 def test_the_executor_trains_one_network_to_the_end(printed):
     _, log = printed["elastic"]
     assert (trials(log, "pruned"), trials(log, "finished")) == (26, 1)
@@ -69,6 +71,7 @@ def test_the_executor_trains_one_network_to_the_end(printed):
     assert "fewer slots than trials" not in log
 
 
+@pytest.mark.long
 def test_optuna_alone_trains_more_of_them_to_the_end(printed):
     _, log = printed["plain"]
     assert trials(log, "pruned") + trials(log, "finished") == 27

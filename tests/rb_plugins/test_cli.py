@@ -208,6 +208,7 @@ def test_catalog_and_plugins():
     listed = answer("plugins")
     assert listed["plugins"][0]["name"] == "builtins"
     assert listed["planners"]["greedy"] == "builtins"
+    assert (listed["depots"]["s3"], listed["estates"]["ec2"]) == ("ray", "builtins")
     assert "in use" in invoke("plugins").stdout
 
 

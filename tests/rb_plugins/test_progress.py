@@ -90,6 +90,15 @@ def test_a_stage_that_takes_longer_does_not_make_the_rest_shorter(told):
     assert "25.0 s of 30.0 s, 20.0 s left" in told.progress.text()
 
 
+@pytest.mark.parametrize(("stage", "going"), [(0, "2 go on"), (1, "2 are through")])
+def test_who_goes_on_where_nobody_is_stopped(told, stage, going):
+    begin(told)
+    if stage == 1:
+        told(StageEnded, 9, chain=0, stage=0, survivors=(0, 1), stopped=())
+        told(StageStarted, 9, chain=0, stage=1, trials=(0, 1), instance_type="box", nodes=1, slots_per_trial=1)
+    assert f"stage {stage} ended: {going}" in told(StageEnded, 10, chain=0, stage=stage, survivors=(0, 1), stopped=())
+
+
 def test_steps_that_matter_are_said(told):
     begin(told)
     for trial in (0, 1):

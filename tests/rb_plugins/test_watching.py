@@ -250,3 +250,39 @@ def test_a_reader_that_stands_still_is_waited_for_at_the_end_alone(tmp_path):
         read: Sequence[str] = [source.readline() for _ in events]
     assert len(read) == 200
     assert all(json.loads(text)["text"] == "x" * 1000 for text in read)
+
+
+@pytest.mark.parametrize(("ending", "status"), [("deadline", 0), ("interrupted", 130), ("failed", 1)])
+def test_the_status_of_a_run_that_has_ended_is_that_of_the_run(cut, ending, status):
+    end = {**json.loads(cut.lines[-1]), "ending": ending, "reason": "because"}
+    directory = cut(len(cut.lines) - 1, more=json.dumps(end) + "\n")
+    done = rb_tune("status", directory.run, "--follow", home=cut.home)
+    assert done.exit_code == status
+    assert f"run {ending}: because" in done.stdout
+    assert rb_tune("status", directory.run, home=cut.home).exit_code == 0
+
+
+def test_metrics_of_all_runs_and_of_one(cut, tmp_path):
+    file = tmp_path / "all.prom"
+    directory = cut(len(cut.lines))
+    for arguments in ([], [directory.run], [directory.run, "--follow"]):
+        assert rb_tune("status", *arguments, "--metrics", file, home=cut.home).exit_code == 0
+        assert samples(file.read_text())["rubberband_run_state", "done"] == 1.0
+        file.unlink()
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+def test_metrics_without_their_package_say_how_to_get_it(experiment, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    refused = CliRunner().invoke(main, ["run", str(experiment), "--metrics", str(tmp_path / "m.prom")])
+    assert refused.exit_code == 2
+    assert "pip install 'rubberband-tune[report]'" in refused.stderr
+    assert not (tmp_path / "home").exists()
+
+
+def test_events_of_a_run_that_fails_end_with_its_answer(experiment, tmp_path):
+    experiment.write_text(EXPERIMENT.replace(":train", ":broken"))
+    done = CliRunner().invoke(main, ["run", str(experiment), "--events"])
+    *_, end, answer = (json.loads(text) for text in done.stdout.splitlines())
+    assert (done.exit_code, end["event"], end["ending"]) == (1, "RunEnded", "failed")
+    assert answer["state"] == "failed"

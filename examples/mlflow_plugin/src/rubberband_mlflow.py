@@ -26,6 +26,8 @@ from rb_plugins.rundir import home
 EXPERIMENT = "rubberband"
 RUN, TRIAL = "rubberband.run", "rubberband.trial"
 """Tags by which a resumed run finds what it began."""
+CAUSE = "rubberband.cause"
+"""Tag of a trial that failed or was left out: why."""
 
 _STATUS = {RunEnding.DONE: "FINISHED", RunEnding.FAILED: "FAILED"}
 _logger = logging.getLogger("rb_plugins.mlflow")
@@ -60,15 +62,15 @@ class MLflow:
                     self._trial(event.trial), self._metric, event.score, timestamp=at_ms, step=event.iterations
                 )
             case StageEnded():
-                last = () if event.stopped else event.survivors
-                for trial in (*event.stopped, *last):
+                for trial in event.stopped:
                     self._client.set_terminated(self._trial(trial), "FINISHED", at_ms)
             case TrialFailed() | TrialLeft():
                 status = "FAILED" if isinstance(event, TrialFailed) else "KILLED"
-                self._client.set_tag(self._trial(event.trial), "rubberband.cause", event.cause)
+                self._client.set_tag(self._trial(event.trial), CAUSE, event.cause)
                 self._client.set_terminated(self._trial(event.trial), status, at_ms)
             case RunEnded():
-                self._client.set_terminated(self._found(""), _STATUS.get(event.ending, "KILLED"), at_ms)
+                for run in self._of_the_run("RUNNING"):
+                    self._client.set_terminated(run.info.run_id, _STATUS.get(event.ending, "KILLED"), at_ms)
 
     def _open(self, event: RunStarted | RunResumed) -> None:
         from mlflow import MlflowClient
@@ -78,7 +80,21 @@ class MLflow:
         known = self._client.get_experiment_by_name(EXPERIMENT)
         self._experiment = self._client.create_experiment(EXPERIMENT) if known is None else known.experiment_id
         self._run, self._metric, self._runs = event.run, event.metric, {}
+        for run in (*self._of_the_run("KILLED"), *self._of_the_run("FAILED")):
+            if CAUSE not in run.data.tags:
+                self._client.update_run(run.info.run_id, status="RUNNING")
         self._client.update_run(self._found(""), status="RUNNING")
+
+    def _of_the_run(self, status: str) -> list[Any]:
+        """What MLflow has of the run with a status: trials, and the run itself."""
+        wanted = f"tags.`{RUN}` = '{self._run}' and attributes.status = '{status}'"
+        found: list[Any] = []
+        token: str | None = ""
+        while token is not None:
+            page = self._client.search_runs([self._experiment], wanted, page_token=token or None)
+            found += page
+            token = page.token
+        return found
 
     def _trial(self, trial: int) -> str:
         return self._found(str(trial))

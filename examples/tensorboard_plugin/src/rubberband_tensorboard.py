@@ -66,8 +66,7 @@ class TensorBoard:
             case NodeReleased() | NodeLost():
                 self._nodes(event, self._ready - {event.node})
             case StageEnded():
-                last = () if event.stopped else event.survivors
-                for trial in (*event.stopped, *last):
+                for trial in event.stopped:
                     self._configuration(trial)
                 self._flush()
             case Warned():
@@ -75,6 +74,8 @@ class TensorBoard:
             case Replanned():
                 self._writer("").add_text("planned anew", event.reason, int(event.t_s), walltime=_seconds(event))
             case RunEnded():
+                for trial in list(self._scores):
+                    self._configuration(trial)
                 self._close()
 
     def _nodes(self, event: Event, ready: set[str]) -> None:
@@ -84,7 +85,7 @@ class TensorBoard:
 
     def _configuration(self, trial: int) -> None:
         """What the tab HPARAMS shows: once a trial has come to its end."""
-        config, score = self._configs.get(trial), self._scores.get(trial)
+        config, score = self._configs.get(trial), self._scores.pop(trial, None)
         if config is not None and score is not None and math.isfinite(score):
             plain = {key: v if isinstance(v, bool | int | float | str) else repr(v) for key, v in config.items()}
             self._writer(_name(trial)).add_hparams(plain, {f"best/{self._metric}": score}, name="configuration")

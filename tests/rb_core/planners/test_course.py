@@ -42,7 +42,7 @@ def test_time_enough_makes_it_cheaper():
     got = course(at_first_barrier(Objective(deadline_s=600.0)))
     assert (nodes(got), widths(got)) == ([1, 1], [1, 2])
     assert (got.jct_s, got.cost_usd) == pytest.approx((460.0, 0.8))
-    assert got.reason == "saves 23% of what is still to be paid"
+    assert got.reason == "saves 0.1400 of 0.9400 usd"
     assert (got.late_s, got.over_usd) == (0.0, 0.0)
 
 
