@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog, nnls
 
 from rb_core.check import positive, positive_int
 from rb_core.errors import InvalidInput
@@ -83,6 +82,8 @@ def fit_ernest(measured_s: Mapping[int, float], tolerances: Mapping[int, float] 
     Raises:
         InvalidInput: a size is not a positive integer, or a latency not a positive number.
     """
+    from scipy.optimize import nnls
+
     for slots, mean_s in measured_s.items():
         positive_int("slots", slots)
         positive(f"measured_s.{slots}", mean_s)
@@ -136,6 +137,8 @@ def _predict(
     slots: int, rows: NDArray[np.float64], best: NDArray[np.float64], tolerance: NDArray[np.float64]
 ) -> _Prediction:
     """The range of predictions of all curves within `tolerance`; `rows` has shape (sizes, 4)."""
+    from scipy.optimize import linprog
+
     terms = _terms([slots])[0]
     limits = np.vstack([rows, -rows])
     bounds = np.concatenate([1.0 + tolerance, tolerance - 1.0])

@@ -29,7 +29,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import pdtr
 
 from rb_core.hardware import InstanceType
 from rb_core.placement import Placement
@@ -183,6 +182,8 @@ def stage_trial_s(
 
 def _most_of(mean: float, count: int) -> tuple[float, float]:
     """Mean and variance of the largest of so many Poisson numbers of one mean."""
+    from scipy.special import pdtr
+
     enough = math.ceil(mean + 8.0 * math.sqrt(mean + math.log(count + 1.0)) + 12.0)
     above = 1.0 - pdtr(np.arange(enough), mean) ** count
     above = above[above > _NEGLIGIBLE]

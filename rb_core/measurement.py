@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
 
 from rb_core.check import non_negative, positive
 from rb_core.ernest import ErnestFit, fit_ernest
@@ -266,6 +266,8 @@ def _run_cv(cells: Mapping[tuple[int, int], _Cell], configs: Sequence[int], size
     is widened as Student's distribution is against the normal one. What changes between two measurements,
     `BETWEEN_RUNS_CV`, cannot be seen within one.
     """
+    from scipy.special import stdtrit
+
     k = len(configs)
     if k < 2:
         # Nothing is known of other configurations, so the scatter of this one's starts is the least that there is.
@@ -274,5 +276,5 @@ def _run_cv(cells: Mapping[tuple[int, int], _Cell], configs: Sequence[int], size
     # shape (configs, sizes)
     means = np.array([[cells[w, j].mean_s for w in sizes] for j in configs])
     variance = float(np.var(means / means.mean(axis=0), axis=0, ddof=1).mean()) / k
-    widened = float(stdtrit(k - 1, _SURE) / ndtri(_SURE))
+    widened = float(stdtrit(k - 1, _SURE)) / NormalDist().inv_cdf(_SURE)
     return math.hypot(widened * math.sqrt(variance), BETWEEN_RUNS_CV)

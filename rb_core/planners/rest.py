@@ -11,8 +11,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-from scipy.special import ndtri
+from statistics import NormalDist
 
 from rb_core.check import non_negative
 from rb_core.errors import InvalidInput
@@ -220,7 +219,7 @@ class _Replanning:
         self._problem, self._least_gain = rest.problem, least_gain
         model, start, current = ExpectedModel(rest.problem), rest.start, in_a_row(rest.current)
         confidence = rest.problem.objective.confidence if rest.problem.objective else None
-        errors = float(ndtri(confidence)) if confidence is not None and rest.problem.noisy else 0.0
+        errors = NormalDist().inv_cdf(confidence) if confidence is not None and rest.problem.noisy else 0.0
         whole = Onward(model, start, errors=errors)
         self._before = whole.foreseen(current)
         problem = _to_be_had(rest)
