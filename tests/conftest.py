@@ -5,22 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from xdist.scheduler import LoadFileScheduling
-
-CLUSTERS = "tests/adapters/rb_ray/"
-"""Tests that start clusters of Ray."""
-
-
-class OneClusterAtATime(LoadFileScheduling):
-    """Lets one worker run all tests of a file, and all those that start clusters."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return CLUSTERS if nodeid.startswith(CLUSTERS) else super()._split_scope(nodeid)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneClusterAtATime:
-    """How tests are dealt out where several run at a time, with the option -n."""
-    return OneClusterAtATime(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -61,8 +61,17 @@ class TestInterrupted:
                 {TrialState.PRUNED: 6, TrialState.FAIL: 3},
                 id="from-a-terminal-amid-a-stage",
             ),
-            pytest.param(Moment(kind="event", what="StageEnded"), signal.SIGTERM, False, {}, id="politely-at-a-rung"),
-            pytest.param(Moment(kind="told", what="PRUNED"), signal.SIGINT, True, {}, id="in-a-callback"),
+            pytest.param(
+                Moment(kind="event", what="StageEnded"),
+                signal.SIGTERM,
+                False,
+                {},
+                id="politely-at-a-rung",
+                marks=pytest.mark.long,
+            ),
+            pytest.param(
+                Moment(kind="told", what="PRUNED"), signal.SIGINT, True, {}, id="in-a-callback", marks=pytest.mark.long
+            ),
         ],
     )
     def test_processes(

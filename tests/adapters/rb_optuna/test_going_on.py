@@ -104,12 +104,12 @@ DONE = Moment(kind="told", what="COMPLETE")
 @pytest.mark.parametrize(
     ("moment", "kind"),
     [
-        pytest.param(BEFORE_THE_FIRST_REPORT, "sqlite", id="before-the-first-report-sqlite"),
+        pytest.param(BEFORE_THE_FIRST_REPORT, "sqlite", id="before-the-first-report-sqlite", marks=pytest.mark.long),
         pytest.param(SAVED, "sqlite", id="saved-sqlite"),
         pytest.param(AT_A_RUNG, "journal", id="at-a-rung-journal"),
         pytest.param(DECIDED, "postgres", id="decided-postgres"),
-        pytest.param(DROPPED, "journal", id="dropped-journal"),
-        pytest.param(DONE, "sqlite", id="done-sqlite"),
+        pytest.param(DROPPED, "journal", id="dropped-journal", marks=pytest.mark.long),
+        pytest.param(DONE, "sqlite", id="done-sqlite", marks=pytest.mark.long),
     ],
 )
 def test_a_killed_program_goes_on_from_its_checkpoints(
@@ -141,6 +141,7 @@ def test_unmodified_objectives_of_a_killed_program_are_replayed(
     assert outcome(program) == undisturbed
 
 
+@pytest.mark.long
 def test_a_program_may_be_killed_again_and_again(created: Create, tmp_path: Path, undisturbed: parents.Outcome) -> None:
     program = Program(storage=created("sqlite"), folder=str(tmp_path), moment=AMID_A_STAGE)
     kill(program)

@@ -253,6 +253,7 @@ def test_the_trial_fails_with_the_true_cause_and_leaves_no_process(failed, how, 
     assert all(ends(pid) for pids in processes.values() for pid in pids)
 
 
+@pytest.mark.long
 def test_a_plain_function_sees_the_same_of_tune_on_every_rank(tmp_path):
     train = tune.with_parameters(rb_ray.distributed(tuned.plain), offset=0.5)
     (result,) = fit(train, tmp_path, {"ranks": 2}, failures=1, stop={"training_iteration": 4})
