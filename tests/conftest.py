@@ -1,10 +1,17 @@
-"""No test meets the user's own runs, settings or plugins."""
+"""No test meets the user's own runs, settings or plugins, nor is any deaf to an interrupt."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
+
+
+def pytest_configure() -> None:
+    """Heed SIGINT, which a shell lets programs ignore that it starts in the background; children inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
