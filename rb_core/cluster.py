@@ -525,15 +525,20 @@ class Cluster:
             self._failed(1, node.instance_type, node.request, notice.reason)
 
     def _failed(self, count: int, instance_type: InstanceType, request: int, reason: str) -> None:
-        """Nodes of one request could not be had; those of the same request count as one failure."""
-        if request == 0 or request != self._refused:
-            self._failures += 1
-        self._refused = request
+        """Nodes of one request could not be had."""
+        self._count(request)
         self._journal.warn(
             f"{count} node(s) of type {instance_type.name} could not be had ({reason}); the stage goes on with what it "
             "has, and they are asked for again"
         )
         self._inbox.put(NodesMissing(chain=self._chain))
+
+    def _count(self, request: int) -> bool:
+        """Count a failure; those of the same request count as one. Whether this one counts."""
+        counts = request == 0 or request != self._refused
+        self._failures += counts
+        self._refused = request
+        return counts
 
     def _ask_again(self) -> None:
         """After the pause: one request more, whatever failed before."""
@@ -559,8 +564,7 @@ class Cluster:
         node = self._requested.get(name)
         if node is None:
             return
-        self._late += 1
-        self._failures += 1
+        self._late += self._count(node.request)
         self._journal.warn(f"node {name} was not usable after {limit_s:.0f} s; it is given back and replaced")
         self.release([name], f"not usable after {limit_s:.0f} s")
         self.refill()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import Pool
+from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -23,5 +23,5 @@ def each(function: Callable[[T], R], items: Sequence[T], *, chunk: int = 1) -> I
     if processes <= 1:
         yield from map(function, items)
         return
-    with Pool(processes) as pool:
-        yield from pool.imap(function, items, chunksize=chunk)
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(function, items, chunksize=chunk)

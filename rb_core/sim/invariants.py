@@ -39,6 +39,9 @@ class BrokenInvariant(RubberBandError):
         self.seed = seed
         self.problems = tuple(problems)
 
+    def __reduce__(self) -> tuple[type[BrokenInvariant], tuple[int, tuple[str, ...]]]:
+        return BrokenInvariant, (self.seed, self.problems)  # by its arguments, so that other processes can raise it
+
 
 def violations(evidence: Evidence) -> list[str]:
     """Everything that is amiss, each under the name of its invariant."""

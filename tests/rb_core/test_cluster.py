@@ -333,6 +333,17 @@ def test_a_node_that_does_not_become_usable_is_given_back_and_replaced_the_next_
     assert rig.usable == ["n3"]
 
 
+def test_many_that_do_not_become_usable_are_one_failure_and_their_replacements_get_twice_the_time():
+    rig = Rig(launch_s=30.0, init_s=600.0)
+    rig.cluster.resize(A, 4, chain=0, stage=0)
+    rig.settle(512.0)
+    assert rig.cluster.failures == 1
+    rig.settle(1200.0)
+    assert len(rig.usable) == 4
+    requested = {node.requested_s for node in rig.journal.state.nodes.values()}
+    assert requested == {0.0, 515.0}
+
+
 def test_a_node_that_is_usable_just_in_time_is_kept():
     rig = Rig(launch_s=30.0, init_s=479.0)
     rig.cluster.resize(A, 1, chain=0, stage=0)
