@@ -138,7 +138,10 @@ class TrialFailure(RubberBandError):
         output_tail: the last lines that the rank printed.
     """
 
-    remedy: ClassVar[str] = "mend what the trial met with; the run then goes on with `rb-tune run --resume RUN`"
+    remedy: ClassVar[str] = (
+        "mend what the trial met with; a run whose code stays as it is goes on with `rb-tune run --resume RUN`, one "
+        "whose code changes is started anew"
+    )
 
     @property
     def advice(self) -> str:

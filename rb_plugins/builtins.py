@@ -68,6 +68,9 @@ def _process(*, target: Target, clock: Clock) -> Launcher:
 
 
 def _ddp(*, target: Target, clock: Clock) -> Launcher:
+    if find_spec("torch") is None:
+        said = "'ddp' needs torch: pip install 'rubberband-tune[torch]', or take launcher = \"process\""
+        raise InvalidInput("run.launcher", said)
     from rb_core.launchers.ddp import DdpLauncher
 
     return DdpLauncher(target)

@@ -45,7 +45,7 @@ def init(folder: Path, kind: str | None, force: bool, as_json: bool) -> None:
     for path, aside in written.items():
         show.line(f"wrote {path}" + (f" (what was there is {aside.name})" if aside is not None else ""))
     if starter.lacks:
-        show.line(f"\n{', '.join(starter.lacks)} is still to be installed, as below")
+        show.line(f"\nstill to be installed, as below: {', '.join(starter.lacks)}")
     show.line("\nNext:")
     for line in commands:
         show.line(f"  {line}")

@@ -77,6 +77,12 @@ def read_problem(
     """
     table = dict(data)
     check_schema(table)
+    if "train" in table:
+        raise InvalidInput(
+            "train",
+            "belongs to an experiment file, and must be left out of a problem file; `rb-tune run` plans an experiment, "
+            "and `rb-tune profile` measures the `profile` that a problem needs",
+        )
     shape = shaped(ProblemTable, table, free=("profile", "cloud"))
     profile = read_profile_table(shape.profile, folder=folder)
     cloud = read_cloud(shape.cloud, folder=folder, price_books=price_books)

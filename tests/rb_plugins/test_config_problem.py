@@ -526,3 +526,11 @@ def test_spot_is_refused_to_a_function_that_was_measured_and_keeps_nothing():
     measured["cloud"]["instance_types"][0]["interruptions_per_hour"] = 0.5
     with pytest.raises(InvalidInput, match="checkpoint_every_s: must be finite on nodes that may be taken away"):
         read(measured)
+
+
+def test_an_experiment_file_is_told_from_a_problem_file():
+    with pytest.raises(InvalidInput, match=r"experiment file.*rb-tune run") as caught:
+        read_problem(
+            {"train": {"target": "t.py:f"}, "space": {}}, folder=Path(), price_books=make_manager().price_books()
+        )
+    assert caught.value.key == "train"

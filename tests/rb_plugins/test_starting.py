@@ -170,7 +170,7 @@ def test_what_is_missing_is_told_with_the_command_that_installs_it(monkeypatch, 
     monkeypatch.setattr(starters, "missing", lambda *names: names)
     result = CliRunner().invoke(main, ["init", str(tmp_path / "first"), "--kind", "ray"])
     assert result.exit_code == 0
-    assert "ray, pyarrow is still to be installed" in result.stdout
+    assert "still to be installed, as below: ray, pyarrow" in result.stdout
     *_, folder, install, run = [line.strip() for line in result.stdout.splitlines()]
     assert folder == f"cd {tmp_path}/first"
     assert shlex.split(install)[:4] == [sys.executable, "-m", "pip", "install"]
@@ -183,3 +183,13 @@ def test_programs_that_the_shell_does_not_find_are_told_by_their_path(monkeypatc
     assert next_commands(STARTERS["optuna"], tmp_path)[-1] == f"{Path(sys.executable).parent}/python tune.py"
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/bin")
     assert next_commands(STARTERS["optuna"], tmp_path)[-1] == "python tune.py"
+
+
+def test_data_parallel_training_without_torch_says_so_before_anything_begins(monkeypatch, experiment, tmp_path):
+    experiment.write_text(experiment.read_text().replace('launcher = "process"', 'launcher = "ddp"'))
+    monkeypatch.setattr("rb_plugins.builtins.find_spec", lambda name: None)
+    refused = CliRunner().invoke(main, ["run", str(experiment)])
+    assert refused.exit_code == 2
+    assert "'ddp' needs torch: pip install 'rubberband-tune[torch]'" in refused.stderr
+    assert not list((tmp_path / "home" / "runs").glob("*"))
+    assert "needs torch" in CliRunner().invoke(main, ["check", str(experiment)]).stdout
