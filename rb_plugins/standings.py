@@ -255,7 +255,7 @@ def _budget(watched: Watched) -> str:
 
 def _outlook(watched: Watched, kept: bool | None, by: str) -> str:
     if kept is None:
-        return "was not reached"
+        return "stays open, since the run has not come to its end"
     if watched.condition is Condition.RUNNING:
         return f"is expected to be {'kept' if kept else 'missed'} by {by}"
     if watched.condition is Condition.DEADLINE:
