@@ -152,11 +152,13 @@ class Lease:
 def read_holder(path: Path) -> Holder | None:
     """Who holds, or held, the lease in a file; None where nobody does, or nothing can be made of the file."""
     try:
+        if not path.is_file():
+            return None
         table = json.loads(path.read_text(encoding="utf-8"))
         del table["schema"]
         holder = Holder(**table)
         return holder if holder.until else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
 
 

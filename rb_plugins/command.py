@@ -75,7 +75,7 @@ def _errors(debug: bool) -> Iterator[None]:
     from rb_core.errors import RubberBandError
     from rb_plugins import show
 
-    show.log_to_standard_error()
+    show.prepare()
     try:
         yield
     except RubberBandError as error:
@@ -88,9 +88,6 @@ def _errors(debug: bool) -> Iterator[None]:
         sys.exit(130)
     except click.ClickException:
         raise
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
     except Exception as error:
         if debug:
             raise

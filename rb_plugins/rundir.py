@@ -168,7 +168,7 @@ class RunDirectory:
         """What `write` wrote; empty when there is no such file."""
         try:
             table = json.loads((self.path / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return table if isinstance(table, dict) else {}
 

@@ -217,7 +217,7 @@ def _begin(
             outcome = session.run(
                 tuning, planned, launcher, directory=directory, observers=observers, progress=True
             )  # fmt: skip
-    _show_outcome(outcome, telling)
+    _tell(outcome, telling)
 
 
 def _measured(session: Session, tuning: Tuning, launcher: Launcher) -> MeasuredProfile:
@@ -245,7 +245,7 @@ def _go_on(reference: str, options: Options, *, yes: bool, html: Path | None, te
         show.note(f"run {going.directory.run} in {going.directory.path}")
         with _paged(going.directory, html), telling.told(going.directory, session.clock) as observers:
             outcome = session.go_on(going, launcher, observers=observers, progress=True)
-    _show_outcome(outcome, telling)
+    _tell(outcome, telling)
 
 
 @contextmanager
@@ -276,6 +276,16 @@ def _show_surveyed(surveyed: Surveyed, as_json: bool) -> None:
     show.table(surveyed.types_table())
     for line in surveyed.lines():
         show.line(line)
+
+
+def _tell(outcome: Outcome, telling: Telling) -> None:
+    """Show what became of a run; the exit status is the run's also where nothing can be shown any more."""
+    from rb_plugins import show
+
+    try:
+        _show_outcome(outcome, telling)
+    except show.UnwritableOutput as lost:
+        show.note(f"warning: {lost}; `rb-tune report {outcome.state.run}` tells it again")
 
 
 def _show_outcome(outcome: Outcome, telling: Telling) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 import click
+
+from rb_core.errors import RubberBandError
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -17,10 +21,57 @@ if TYPE_CHECKING:
     from rb_core.report import Table
 
 
+class UnwritableOutput(RubberBandError):
+    """What was to be printed could not be, and somebody waits for it."""
+
+    remedy: ClassVar[str] = "make room there, or let it go elsewhere; what was done stands, see `rb-tune status`"
+
+
+def prepare() -> None:
+    """Make the standard streams safe to use. Idempotent.
+
+    One that was closed goes nowhere, so that no file takes its number; what an encoding has no letter for is shown as
+    an escape; what the libraries log is shown, from warnings on.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    for name in ("rb_core", "rb_plugins"):
+        logger = logging.getLogger(name)
+        if not any(isinstance(handler, _Notes) for handler in logger.handlers):
+            logger.addHandler(_Notes(level=logging.WARNING))
+
+
+def silence(output: TextIO | None) -> None:
+    """Let what is still in the buffers go nowhere, or the interpreter would fail on it when it ends."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, output.fileno() if output else -1)
+        os.close(nowhere)
+    except (OSError, ValueError):
+        return
+
+
+def _print(text: str) -> None:
+    """Print on standard output. A reader that has gone away is no error: it has read what it wanted."""
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        silence(sys.stdout)
+    except OSError as error:
+        silence(sys.stdout)
+        raise UnwritableOutput(f"standard output cannot be written: {error.strerror}") from None
+
+
 def table(content: Table) -> None:
     """Print a table on standard output."""
-    if not sys.stdout.isatty():
-        click.echo(content.text() + "\n")
+    if sys.stdout is None or not sys.stdout.isatty():
+        _print(content.text() + "\n")
         return
     from rich.console import Console
 
@@ -61,22 +112,25 @@ def _rich(content: Table) -> RichTable:
 
 def line(text: str = "") -> None:
     """Print a line on standard output."""
-    click.echo(text)
+    _print(text)
 
 
 def answer(content: Mapping[str, Any]) -> None:
     """Print a JSON object on standard output."""
-    click.echo(json.dumps(content, indent=2))
+    _print(json.dumps(content, indent=2))
 
 
 def record(content: Mapping[str, Any]) -> None:
     """Print a JSON object as one line on standard output."""
-    click.echo(json.dumps(content))
+    _print(json.dumps(content))
 
 
 def note(text: str) -> None:
-    """Print a line on standard error."""
-    click.echo(text, err=True)
+    """Print a line on standard error; where that cannot be written nothing is said, and the work goes on."""
+    try:
+        click.echo(text, err=True)
+    except (OSError, ValueError):
+        silence(sys.stderr)
 
 
 def error(problem: BaseException) -> None:
@@ -92,11 +146,3 @@ def error(problem: BaseException) -> None:
 class _Notes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         note(f"{record.levelname.lower()}: {record.getMessage()}")
-
-
-def log_to_standard_error() -> None:
-    """Show what the libraries log, from warnings on. Idempotent."""
-    for name in ("rb_core", "rb_plugins"):
-        logger = logging.getLogger(name)
-        if not any(isinstance(handler, _Notes) for handler in logger.handlers):
-            logger.addHandler(_Notes(level=logging.WARNING))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
 import sys
 import threading
@@ -53,17 +52,7 @@ class EventStream:
             try:
                 self._output.write(text)
                 self._output.flush()
-            except (OSError, ValueError):
-                _silence(self._output)
+            except (OSError, ValueError, AttributeError):  # the last: there is none
+                show.silence(self._output)
                 show.note("nobody reads standard output any more: events are in the run's log alone from now on")
                 return
-
-
-def _silence(output: TextIO) -> None:
-    """Let what is still in the buffers go nowhere, or the interpreter would fail on it when it ends."""
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, output.fileno())
-        os.close(nowhere)
-    except (OSError, ValueError):
-        return

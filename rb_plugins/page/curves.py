@@ -15,6 +15,9 @@ DRAWN = 40
 """Most curves that are drawn each by itself; the others are within the bands."""
 
 _HEIGHT = 280.0
+_FAR = 1e300
+"""Scores beyond it are drawn there: twice as much is still a number."""
+
 _WIDE = 16.0
 """From this ratio of the last to the first iterations on, the axis is logarithmic."""
 
@@ -73,7 +76,7 @@ def _across(curves: Sequence[Curve]) -> Axis:
 
 def _up(curves: Sequence[Curve]) -> tuple[Axis, bool]:
     """The axis of the scores, and whether a few that lie far out are beyond it."""
-    scores = np.array([score for curve in curves for _, score in curve.points])
+    scores = np.clip([score for curve in curves for _, score in curve.points], -_FAR, _FAR)
     low, high = float(scores.min()), float(scores.max())
     first, last = (float(value) for value in np.quantile(scores, [0.05, 0.95]))
     reach = 3.0 * (last - first)

@@ -11,6 +11,9 @@ _STEPS_S = (
 )  # fmt: skip
 """Distances of ticks that people count in."""
 
+_LEAST_STEP = 1e-300
+"""Ticks no further apart than that are one."""
+
 Tick = tuple[float, str]
 """A value and its label."""
 
@@ -41,9 +44,9 @@ def time_ticks(end_s: float, *, most: int = 5) -> list[Tick]:
 
 def ticks(low: float, high: float, *, most: int = 5) -> list[float]:
     """Round values from `low` to `high`."""
-    if high <= low:
+    raw = high / most - low / most
+    if raw < _LEAST_STEP:
         return [low]
-    raw = (high - low) / most
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * (1 - 1e-9))
     first = math.ceil(low / step - 1e-9)

@@ -286,3 +286,70 @@ def test_events_of_a_run_that_fails_end_with_its_answer(experiment, tmp_path):
     *_, end, answer = (json.loads(text) for text in done.stdout.splitlines())
     assert (done.exit_code, end["event"], end["ending"]) == (1, "RunEnded", "failed")
     assert answer["state"] == "failed"
+
+
+def run_in_shell(experiment: Path, redirection: str) -> subprocess.CompletedProcess[str]:
+    command = f'"{sys.executable}" -m rb_plugins run "{experiment}" {redirection}'
+    return subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("redirection", "said"),
+    [
+        ("2>/dev/full >/dev/null", ""),
+        ("2>&- >/dev/null", ""),
+        ("| head -1 >/dev/null", "run done"),
+        (">&-", "run done"),
+        ("--events >&-", "nobody reads standard output"),
+        ("--json >/dev/full", "standard output cannot be written: No space left on device; `rb-tune report small-"),
+    ],
+)
+def test_a_run_that_cannot_print_is_done_all_the_same(experiment, tmp_path, redirection, said):
+    done = run_in_shell(experiment, redirection)
+    assert done.returncode == 0, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "fault of rb-tune" not in done.stderr
+    (directory,) = RunDirectory.all(tmp_path / "home")
+    assert json.loads((directory.path / "outcome.json").read_text())["state"] == "done"
+
+
+def test_an_answer_that_cannot_be_printed_is_an_error(tmp_path):
+    command = [sys.executable, "-m", "rb_plugins", "catalog", "--json"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: standard output cannot be written: No space left on device\n")
+
+
+def test_names_that_the_output_has_no_letters_for_are_shown_as_escapes(cut):
+    directory = cut(len(cut.lines))
+    directory.events.write_text(directory.events.read_text().replace('"accuracy"', '"accur\u2192cy"'))
+    done = subprocess.run(
+        [sys.executable, "-m", "rb_plugins", "status", directory.run],
+        capture_output=True,
+        env={**os.environ, "RB_HOME": str(cut.home), "PYTHONIOENCODING": "latin-1"},
+    )
+    assert (done.returncode, b"accur\\u2192cy" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "lease.json"])
+@pytest.mark.parametrize("odd", ["pipe", "deep"])
+def test_files_that_are_none_stop_no_list(cut, name, odd):
+    directory = cut(len(cut.lines))
+    file = directory.path / name
+    file.unlink(missing_ok=True)
+    if odd == "pipe":
+        os.mkfifo(file)
+    else:
+        file.write_text("[" * 100_000 + "\n")
+    (run,) = json.loads(rb_tune("status", "--json", home=cut.home).stdout)["runs"]
+    assert run["state"] == ("done" if name == "lease.json" else "unreadable")
+
+
+def test_a_stage_that_no_plan_has_is_told(cut):
+    odd = [text.replace('"stage": 1', '"stage": 7').replace('"stage":1', '"stage":7') for text in cut.lines]
+    directory = cut(0, more="".join(odd))
+    done = rb_tune("status", directory.run, home=cut.home)
+    assert done.exit_code == 1
+    assert "never introduced" in done.stdout + done.stderr
