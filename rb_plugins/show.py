@@ -38,6 +38,8 @@ def prepare() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -47,11 +49,11 @@ def prepare() -> None:
             logger.addHandler(_Notes(level=logging.WARNING))
 
 
-def silence(output: TextIO | None) -> None:
+def silence(output: TextIO) -> None:
     """Let what is still in the buffers go nowhere, or the interpreter would fail on it when it ends."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, output.fileno() if output else -1)
+        os.dup2(nowhere, output.fileno())
         os.close(nowhere)
     except (OSError, ValueError):
         return
@@ -70,7 +72,7 @@ def _print(text: str) -> None:
 
 def table(content: Table) -> None:
     """Print a table on standard output."""
-    if sys.stdout is None or not sys.stdout.isatty():
+    if not sys.stdout.isatty():
         _print(content.text() + "\n")
         return
     from rich.console import Console

@@ -52,7 +52,7 @@ class EventStream:
             try:
                 self._output.write(text)
                 self._output.flush()
-            except (OSError, ValueError, AttributeError):  # the last: there is none
+            except (OSError, ValueError):
                 show.silence(self._output)
                 show.note("nobody reads standard output any more: events are in the run's log alone from now on")
                 return
