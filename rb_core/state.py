@@ -444,7 +444,7 @@ def _lost(state: RunState, event: events.NodeLost) -> None:
 
 
 def _stage_started(state: RunState, event: events.StageStarted) -> None:
-    if event.stage >= state.stage_counts[event.chain]:
+    if state.stage_counts and event.stage >= state.stage_counts[event.chain]:
         raise KeyError(f"stage {event.stage} of chain {event.chain}")
     lane = _lane(state, event.chain)
     state.current[lane] = len(state.stages)
