@@ -140,7 +140,7 @@ class Cluster:
         self._chain = 0
         self._stage = 0
         self._requests = 0
-        self._refused = 0
+        self._counted = 0
         self._failures = 0
         self._late = 0
         if isinstance(provider, Recording):
@@ -535,9 +535,9 @@ class Cluster:
 
     def _count(self, request: int) -> bool:
         """Count a failure; those of the same request count as one. Whether this one counts."""
-        counts = request == 0 or request != self._refused
+        counts = request == 0 or request != self._counted
         self._failures += counts
-        self._refused = request
+        self._counted = request
         return counts
 
     def _ask_again(self) -> None:

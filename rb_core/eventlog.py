@@ -193,7 +193,7 @@ def _event(text: bytes) -> Event:
 
     try:
         record: Any = plainjson.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise ValueError("is not JSON") from None
     if not isinstance(record, dict):
         raise ValueError("is not a JSON object")

@@ -48,7 +48,10 @@ def loads(text: str | bytes) -> Any:
     Raises:
         ValueError: not JSON.
     """
-    return json.loads(text, object_hook=_untagged, parse_constant=_refuse)
+    try:
+        return json.loads(text, object_hook=_untagged, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
 
 
 def _tagged(value: Any) -> Any:

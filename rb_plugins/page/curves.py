@@ -15,11 +15,11 @@ DRAWN = 40
 """Most curves that are drawn each by itself; the others are within the bands."""
 
 _HEIGHT = 280.0
-_FAR = 1e300
-"""Scores beyond it are drawn there: twice as much is still a number."""
-
 _WIDE = 16.0
 """From this ratio of the last to the first iterations on, the axis is logarithmic."""
+
+_FAR = 1e300
+"""Scores beyond it are drawn there: twice as much is still a number."""
 
 _MARKS = {End.FINISHED: "\u25cf", End.STOPPED: "\u00d7", End.FAILED: "!", End.LEFT: "\u2013", End.OPEN: "\u2026"}
 _ENDS = {
