@@ -63,11 +63,16 @@ class RemoteHost:
         self._actor: Any = None
         self._ending = False
         self._thread = threading.Thread(target=self._run, name="ray-host", daemon=True)
+        self._last: threading.Thread | None = None
         self._thread.start()
 
     def is_gone(self) -> bool:
         """Whether it can start nothing, now and later."""
         return not self._thread.is_alive()
+
+    def is_over(self) -> bool:
+        """Whether nothing calls Ray for it any more."""
+        return self.is_gone() and (self._last is None or not self._last.is_alive())
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Begin a call of the actor, see `Host`; the reference to its result."""
@@ -79,12 +84,15 @@ class RemoteHost:
             if self._ending:
                 return
             self._ending = True
-        if self._actor is not None:
-            threading.Thread(target=self._end, name="ray-host-end", daemon=True).start()
+            if self._actor is not None:
+                self._last = threading.Thread(target=self._end, name="ray-host-end", daemon=True)
+                self._last.start()
 
     def join(self) -> None:
-        """Wait until it has ended."""
+        """Wait until it has ended, and nothing calls Ray for it any more: a call without a cluster starts one."""
         self._thread.join(2 * CLOSING_S)
+        if self._last is not None:
+            self._last.join(2 * CLOSING_S)
 
     def _run(self) -> None:
         try:
@@ -181,7 +189,7 @@ class Hosts:
             host = self._hosts.pop(node_id, None)
             if host is not None:
                 host.retired = True
-                self._retired = [*(h for h in self._retired if not h.is_gone()), host]
+                self._retired = [*(h for h in self._retired if not h.is_over()), host]
                 if not host.users:
                     host.end()
 
@@ -198,7 +206,10 @@ class Hosts:
 
     def _at(self, node_id: str) -> RemoteHost:
         host = self._hosts.get(node_id)
-        if host is None or host.is_gone():
+        if host is not None and host.is_gone():
+            self._retired.append(host)
+            host = None
+        if host is None:
             host = self._hosts[node_id] = self._make(node_id)
         return host
 

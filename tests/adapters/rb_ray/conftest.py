@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from ray._private import auto_init_hook
 from raynodes import Nodes, nodes
 from rb_ray.nodes.cluster import RayCluster
 
@@ -17,6 +18,8 @@ def no_foreign_cluster() -> Iterator[None]:
         for name in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
             patch.delenv(name, raising=False)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        # A call without a cluster is then an error; Ray would start one, of which nobody knows.
+        patch.setattr(auto_init_hook, "enable_auto_connect", False)
         yield
 
 

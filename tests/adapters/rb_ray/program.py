@@ -70,7 +70,7 @@ class Program:
     @property
     def log(self) -> Path | None:
         """The newest run's log; None before there is one."""
-        return max(self._home.glob("**/events.jsonl"), key=lambda log: log.stat().st_mtime, default=None)
+        return max(self._home.glob("runs/*/events.jsonl"), key=lambda log: log.stat().st_mtime, default=None)
 
     def events(self) -> tuple[Event, ...]:
         """What that log tells so far."""
