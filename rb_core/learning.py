@@ -1,8 +1,10 @@
 """What a run has measured so far, folded into the profile and the cloud that it was planned with.
 
 The profile may be wrong as a whole: another machine, a larger data set, a slower cloud. So one common factor is learned
-for the iterations of all widths, and one for each of the latencies. A factor is 1 before anything was measured, and
-then the mean of 1 and what was measured, each weighted by how much it tells (the posterior mean under normal errors):
+for the iterations of all widths, and one for each of the latencies. It may be wrong in how much wider trials gain, too:
+that is learned once iterations on several widths are known, see `Learning.lag`. A factor is 1 before anything was
+measured, and then the mean of 1 and what was measured, each weighted by how much it tells (the posterior mean under
+normal errors):
 
     factor = (1 / PRIOR**2 + sum of ratio / variance) / (1 / PRIOR**2 + sum of 1 / variance)
 
@@ -36,6 +38,9 @@ from rb_core.profile import ScalingProfile
 PRIOR = 0.3
 """How far off a profile or a cloud is taken to be before anything was measured: relative standard deviation."""
 
+LAG_PRIOR = 0.15
+"""How far off a profile's scaling is taken to be: standard deviation of `Learning.lag`."""
+
 LEAST_TRIAL_CV = 0.1
 """Trials are never taken to be more alike than this."""
 
@@ -51,11 +56,14 @@ AGREEMENT = 1
 _BEFORE = 3
 """So many of the expected length take part in the median, so that the first ones measured do not set it alone."""
 
+_LEAST_RATIO = 0.01
+"""What takes less than this share of its time is taken to take so much, where logarithms are compared."""
+
 _FRESH = 1.05
 """So many times as many reports make it worth while to work the factor out anew."""
 
-Steps = Sequence[tuple[int, float, float]]
-"""(iterations, expected seconds, measured seconds) of a trial's reports."""
+Steps = Sequence[tuple[int, int, float, float]]
+"""(slots per trial, iterations, expected seconds, measured seconds) of a trial's reports."""
 
 Ratios = Sequence[tuple[float, float]]
 """(ratio, variance) of what was measured."""
@@ -75,13 +83,14 @@ class Learning:
             cloud: likewise.
         """
         self._profile, self._cloud = profile, cloud
-        self._steps: defaultdict[int, list[tuple[int, float, float]]] = defaultdict(list)
+        self._steps: defaultdict[int, list[tuple[int, int, float, float]]] = defaultdict(list)
         self._starts_s: list[float] = []
         self._saves_s: list[float] = []
         self._launches_s: list[float] = []
         self._inits_s: list[float] = []
         self._reports = 0
         self._latencies = 0
+        self._lag = (0, 0.0)
         self._drift = (0, 1.0)
         self._known = (0, profile)
         self._known_cloud = (0, cloud)
@@ -103,8 +112,8 @@ class Learning:
             known = ", ".join(str(slots) for slots in self._profile.slots)
             raise InvalidInput("slots_per_trial", f"must be in the profile ({known}), got {slots_per_trial}")
         expected_s = self._profile.iteration_s[slots_per_trial].mean * positive("slow", slow)
-        step = positive_int("iterations", iterations), iterations * expected_s, non_negative("seconds", seconds)
-        self._steps[trial].append(step)
+        expected_s *= positive_int("iterations", iterations)
+        self._steps[trial].append((slots_per_trial, iterations, expected_s, non_negative("seconds", seconds)))
         self._reports += 1
 
     def started(self, seconds: float) -> None:
@@ -129,39 +138,56 @@ class Learning:
 
     @property
     def drift(self) -> float:
-        """How many times as long as in the profile that the run was planned with an iteration takes.
+        """How many times as long as in the profile that the run was planned with an iteration on one slot takes.
 
         It is worked out anew once there are a twentieth more reports of iterations than the last time.
         """
         reports, drift = self._drift
         if self._reports > reports * _FRESH:
-            most = self._most()
-            drift = _shrunk([self._of_trial(steps, most) for steps in self._steps.values()])
+            trials = self._trials()
+            most = _most_of(trials.values())
+            drift = _shrunk([self._of_trial(steps, most) for steps in trials.values()])
             self._drift = self._reports, drift
         return drift
+
+    @property
+    def lag(self) -> float:
+        """How far wider trials stay behind the profile: on w slots an iteration takes ``w**lag`` times as long again.
+
+        Posterior mean of the slope in ``log(ratio) = level + trial + lag * log(w)``, with nothing known of the level,
+        and `LAG_PRIOR` of the slope; 0 while all iterations were on one width. What makes a trial slow is its own at
+        every width, so one that ran on several tells most. Worked out anew as `drift` is.
+        """
+        reports, lag = self._lag
+        if self._reports > reports * _FRESH:
+            most = _most_of(self._steps.values())
+            usual = max(LEAST_TRIAL_CV, self._profile.trial_cv) ** 2
+            trials = [_by_width(steps, most) for _, steps in sorted(self._steps.items())]
+            lag = _slope(trials, usual, self._usual_step_variance)
+            self._lag = self._reports, lag
+        return lag
 
     @property
     def profile(self) -> ScalingProfile:
         """The profile as it is known now; worked out anew as `drift` is."""
         measured, known = self._known
         if self._reports + self._latencies > measured * _FRESH:
-            drift = self.drift
             known = replace(
                 self._profile,
-                iteration_s={slots: _times(latency, drift) for slots, latency in self._profile.iteration_s.items()},
+                iteration_s=self._iteration_s(self.drift),
                 start_s=_learned(self._profile.start_s, self._starts_s),
                 save_s=_learned(self._profile.save_s, self._saves_s),
             )
             self._known = self._reports + self._latencies, known
         return known
 
-    def factor_of(self, trials: Collection[int]) -> float:
-        """As `drift`, of these trials alone; for none in particular it is `drift`.
+    def factor_of(self, trials: Collection[int], slots_per_trial: int = 1) -> float:
+        """As `drift`, of these trials alone, and on so many slots; for none in particular it is that of all.
 
         What makes a trial fast or slow is its own and stays, so of those that go on it is known by now: as far as its
         iterations tell, which is the more the less they differ among themselves.
         """
-        return self._of(trials)[0]
+        return self._of(trials)[0] * float(slots_per_trial) ** self.lag
 
     def profile_of(self, trials: Collection[int]) -> ScalingProfile:
         """The profile as it is known now for these trials alone; for none in particular it is `profile`.
@@ -172,7 +198,7 @@ class Learning:
         known, (factor, trial_cv) = self.profile, self._of(trials)
         return replace(
             known,
-            iteration_s={slots: _times(latency, factor) for slots, latency in self._profile.iteration_s.items()},
+            iteration_s=self._iteration_s(factor),
             trial_cv=trial_cv if known.trial_cv > 0 else 0.0,
         )
 
@@ -194,11 +220,13 @@ class Learning:
         drift = self.drift
         if not trials or not self._steps:
             return drift, self._profile.trial_cv
-        most, step_variance = self._most(), self._step_variance()
+        known = self._trials()
+        most = _most_of(known.values())
+        step_variance = self._step_variance(known.values(), most)
         usual = max(LEAST_TRIAL_CV, self._profile.trial_cv) ** 2
         factors, doubts = [], []
         for trial in trials:
-            steps = self._steps.get(trial)
+            steps = known.get(trial)
             ratio, iterations = _ratio(steps, most) if steps else (drift, 0)
             sure = usual * iterations / (usual * iterations + step_variance)
             factors.append(drift + sure * (ratio - drift))
@@ -207,9 +235,18 @@ class Learning:
         apart = float(np.var(factors, ddof=1)) if len(factors) > 1 else 0.0
         return factor, math.sqrt(apart + float(np.mean(doubts))) / factor
 
-    def _most(self) -> float:
-        """The largest ratio of a report that counts."""
-        return _most(taken_s / expected_s for steps in self._steps.values() for _, expected_s, taken_s in steps)
+    def _trials(self) -> dict[int, Steps]:
+        """The reports by trial, against what is expected in the light of `lag`."""
+        lag = self.lag
+        return {
+            trial: [(slots, count, expected_s * slots**lag, taken_s) for slots, count, expected_s, taken_s in steps]
+            for trial, steps in self._steps.items()
+        }
+
+    def _iteration_s(self, factor: float) -> dict[int, Latency]:
+        """Those of the profile, so many times as long on one slot."""
+        lag, latencies = self.lag, self._profile.iteration_s
+        return {slots: _times(latency, factor * slots**lag) for slots, latency in latencies.items()}
 
     def _of_trial(self, steps: Steps, most: float) -> tuple[float, float]:
         """A trial's ratio and the variance that is taken for granted of it."""
@@ -221,15 +258,15 @@ class Learning:
         latencies = self._profile.iteration_s.values()
         return max(LEAST_STEP_CV, *(latency.std / latency.mean for latency in latencies)) ** 2
 
-    def _step_variance(self) -> float:
+    def _step_variance(self, trials: Iterable[Steps], most: float) -> float:
         """Relative variance of a single iteration of one trial, by how far its reports in fact lie apart."""
-        most, apart, free = self._most(), 0.0, 0
-        for steps in self._steps.values():
+        apart, free = 0.0, 0
+        for steps in trials:
             ratio, _ = _ratio(steps, most)
             if ratio > 0:
                 apart += math.fsum(
                     iterations * (min(taken_s / expected_s, most) / ratio - 1.0) ** 2
-                    for iterations, expected_s, taken_s in steps
+                    for _, iterations, expected_s, taken_s in steps
                 )
                 free += len(steps) - 1
         return (AGREEMENT * self._usual_step_variance + apart) / (AGREEMENT + free)
@@ -237,8 +274,44 @@ class Learning:
 
 def _ratio(steps: Steps, most: float) -> tuple[float, int]:
     """A trial's measured seconds by expected ones, no report counting more than `most`, and its iterations."""
-    taken_s = math.fsum(min(taken_s, most * expected_s) for _, expected_s, taken_s in steps)
-    return taken_s / math.fsum(expected_s for _, expected_s, _ in steps), sum(count for count, _, _ in steps)
+    taken_s = math.fsum(min(taken_s, most * expected_s) for *_, expected_s, taken_s in steps)
+    return taken_s / math.fsum(expected_s for *_, expected_s, _ in steps), sum(count for _, count, *_ in steps)
+
+
+def _by_width(steps: Steps, most: float) -> list[tuple[float, float, int]]:
+    """(logarithm of the width, logarithm of the ratio, iterations) of one trial, for each width that it ran on."""
+    found = []
+    for width in sorted({slots for slots, *_ in steps}):
+        ratio, iterations = _ratio([step for step in steps if step[0] == width], most)
+        found.append((math.log(width), math.log(max(ratio, _LEAST_RATIO)), iterations))
+    return found
+
+
+def _slope(trials: Sequence[Sequence[tuple[float, float, int]]], trial_variance: float, step_variance: float) -> float:
+    """See `Learning.lag`: generalised least squares with an effect of each trial, and the spread as it is in fact seen.
+
+    Args:
+        trials: see `_by_width`.
+        trial_variance: of the logarithms, between trials; taken for granted.
+        step_variance: likewise, of one iteration.
+    """
+    if len({width for rows in trials for width, *_ in rows}) < 2:
+        return 0.0
+    # Each trial's inverse covariance: that of its iterations less what the common effect takes (Sherman-Morrison).
+    products = np.zeros((3, 3))  # of 1, log w and log ratio
+    for rows in trials:
+        table = np.array([(1.0, width, ratio) for width, ratio, _ in rows])
+        weights = np.array([iterations / step_variance for *_, iterations in rows])
+        common = weights @ table
+        products += (table.T * weights) @ table
+        products -= np.outer(common, common) * trial_variance / (1.0 + trial_variance * weights.sum())
+    about = products[1:, 1:] - np.outer(products[1:, 0], products[0, 1:]) / products[0, 0]
+    (sure, score), (_, whole) = about
+    if sure <= 0.0:
+        return 0.0
+    apart = max(0.0, whole - score**2 / sure)
+    trust = (AGREEMENT + sum(map(len, trials)) - 2) / (AGREEMENT + apart)
+    return float(trust * score / (trust * sure + LAG_PRIOR**-2))
 
 
 def _shrunk(ratios: Ratios) -> float:
@@ -249,6 +322,11 @@ def _shrunk(ratios: Ratios) -> float:
     weight *= (AGREEMENT + len(ratios) - 1) / (AGREEMENT + spread)
     sure = PRIOR**-2
     return (sure + weight * mean) / (sure + weight)
+
+
+def _most_of(trials: Iterable[Steps]) -> float:
+    """The largest ratio of a report that counts."""
+    return _most(taken_s / expected_s for steps in trials for *_, expected_s, taken_s in steps)
 
 
 def _most(ratios: Iterable[float]) -> float:

@@ -59,7 +59,7 @@ class Replanning:
         self._setting = setting
         self._lane = lane
         self._room = room
-        self._drift = 1.0
+        self._drift: dict[int, float] = {}
         self._missed = ""
         self._missed_s = -math.inf
         self._look: Timer | None = None
@@ -68,9 +68,10 @@ class Replanning:
         """Plan anew when iterations have turned out slower or much faster than the last plan took them to be."""
         if self._nothing_to_plan:
             return
-        drift = self._setting.learning.factor_of(self._alive())
-        change = drift / self._drift - 1.0
-        why = f"iterations take {drift:.2f} times what the profile says"
+        now = self._factors()
+        slots = max(now, key=lambda slots: abs(math.log(now[slots] / self._drift.get(slots, 1.0))))
+        change = now[slots] / self._drift.get(slots, 1.0) - 1.0
+        why = f"iterations take {now[slots]:.2f} times what the profile says"
         if abs(change) > DRIFT:
             self.consider(why)
         elif change > SLIGHT_DRIFT:
@@ -98,7 +99,7 @@ class Replanning:
             self._change(f"{reason}; nodes are bought {self._lane.cluster.market.value.replace('_', ' ')}", least_gain)
 
     def _change(self, reason: str, least_gain: float) -> None:
-        self._drift = self._setting.learning.factor_of(self._alive())
+        self._drift = self._factors()
         rest = self._rest()
         change = replanned(rest, least_gain=least_gain)
         if change is None:
@@ -120,6 +121,13 @@ class Replanning:
         for follower, new in zip(self._lane.left[1:], later, strict=True):
             follower.allocations[:] = new
         chain.move(own)
+
+    def _factors(self) -> dict[int, float]:
+        """How many times as long as in the profile an iteration takes, on each width that is still planned."""
+        alive, learning = self._alive(), self._setting.learning
+        left = (pair for chain in self._lane.left for pair in chain.left())
+        widths = {allocation.slots_per_trial for _, allocation in left}
+        return {slots: learning.factor_of(alive, slots) for slots in sorted(widths)}
 
     @property
     def _nothing_to_plan(self) -> bool:
@@ -213,6 +221,7 @@ class Replanning:
             reserve_s=self._reserve_s(left.objective),
             worth_missing_s=None if deadline_s is None else 0.0 if self._may_leave(market) else SMALL_MISS * deadline_s,
             scarce=self._scarce(),
+            overdue=deadline_s is not None and deadline_s <= self._elapsed_s,
             spent_usd=released_usd(self._setting.journal.state, problem.cloud, lane=self._lane.number),
         )
 
@@ -237,7 +246,7 @@ class Replanning:
         return "" if again else self._missed
 
     def _objective(self, market: Market) -> Objective | None:
-        """What is left of the limit; None when nothing is, so that the rest is to be as cheap as possible.
+        """What is left of the limit; None when nothing is, so that the rest is to be as cheap as it can be by its end.
 
         On spot, where it may be left for the other market, that is until the last moment to do so.
         """

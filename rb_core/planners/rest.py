@@ -60,6 +60,7 @@ class Rest:
         problem: the stages that are left, one after another (see `stages_left`); profile and cloud as they are known
             now, `max_nodes` being what these stages may hold; the objective with the deadline that is left in seconds,
             or with the budget of the whole bill, or None, which asks for the cheapest rest.
+        overdue: whether a deadline has passed: the cheapest rest is then one that ends no later than the current one.
         current: what is planned for these stages.
         instance_type: of the held nodes; None where none are held. It may be one that the cloud no longer offers.
         held: batches held, those that are still starting in the order of their requests.
@@ -88,6 +89,7 @@ class Rest:
     reserve_s: float = 0.0
     worth_missing_s: float | None = None
     scarce: str = ""
+    overdue: bool = False
 
     def __post_init__(self) -> None:
         non_negative("spent_usd", self.spent_usd)
@@ -176,14 +178,15 @@ class Change:
 def replanned(rest: Rest, *, least_gain: float = LEAST_GAIN) -> Change | None:
     """The best plan for the rest, where it is worth leaving the current one for it; None where it is not.
 
-    Under a deadline that the current plan is expected to keep, and without an objective, that is the cheapest plan (in
-    time), if it saves more than `least_gain` of what is still to be paid: of all of the bill that giving back
-    everything now would not cost. Where the current plan is expected to miss the deadline, it is the cheapest that
-    keeps it; else the fastest, if that misses it by little (`SMALL_MISS`) and by much less than the current one
-    (`WORTH_HURRYING`); else the cheapest that ends no later than the current one, if it saves enough. Under a budget it
-    is the fastest plan within it, if it saves more than `least_gain` of the time that is left; where the current plan
-    exceeds the budget, the fastest that does not; where there is none, the cheapest, if it saves enough. A current plan
-    that needs more than `max_nodes` is left for any of these, whatever is saved.
+    Under a deadline that the current plan is expected to keep, and without an objective, that is the cheapest plan
+    (in time; once the deadline has passed, ending no later than the current plan), if it saves more than
+    `least_gain` of what is still to be paid: of all of the bill that giving back everything now would not cost.
+    Where the current plan is expected to miss the deadline, it is the cheapest that keeps it; else the fastest, if
+    that misses it by little (`SMALL_MISS`) and by much less than the current one (`WORTH_HURRYING`); else the
+    cheapest that ends no later than the current one, if it saves enough. Under a budget it is the fastest plan
+    within it, if it saves more than `least_gain` of the time that is left; where the current plan exceeds the
+    budget, the fastest that does not; where there is none, the cheapest, if it saves enough. A current plan that
+    needs more than `max_nodes` is left for any of these, whatever is saved.
 
     Args:
         rest: what is left.
@@ -228,7 +231,7 @@ class _Replanning:
             self._obstacle = _TOO_MANY
         elif problem != rest.problem and any(allocation.instance_type == rest.scarce for allocation in current):
             self._obstacle = _SCARCE
-        self._reserve_s = rest.reserve_s
+        self._reserve_s, self._overdue = rest.reserve_s, rest.overdue
         self._worth_missing_s = rest.worth_missing_s
         self._settled = current[: rest.settled]
         self._given_back_usd = model.finish(start).cost_usd
@@ -247,7 +250,7 @@ class _Replanning:
         """What to change to; None to stay."""
         objective = self._problem.objective
         if objective is None:
-            return self._cheaper()
+            return self._cheaper(self._before.surely_s if self._overdue and not self._obstacle else math.inf)
         if objective.budget_usd is not None:
             return self._sooner(objective.budget_usd)
         return self._in_time(objective.deadline_s or math.inf)

@@ -1,4 +1,5 @@
 import dataclasses
+import math
 
 import pytest
 from hypothesis import given
@@ -6,7 +7,7 @@ from hypothesis import strategies as st
 
 from rb_core.errors import InvalidInput
 from rb_core.hardware import Cloud, InstanceType, Latency
-from rb_core.learning import LEAST_STEP_CV, LEAST_TRIAL_CV, OUTLIER, PRIOR, Learning
+from rb_core.learning import LAG_PRIOR, LEAST_STEP_CV, LEAST_TRIAL_CV, OUTLIER, PRIOR, Learning
 from rb_core.profile import ScalingProfile
 
 PROFILE = ScalingProfile(
@@ -226,3 +227,54 @@ def test_where_the_profile_knows_of_no_difference_between_trials_none_is_made_up
     iterated(learned, 0, 2.0)
     iterated(learned, 1, 1.0)
     assert learned.profile_of((0, 1)).trial_cv == 0.0
+
+
+def test_one_width_tells_nothing_of_the_others():
+    learned = learning()
+    for trial in range(16):
+        iterated(learned, trial, 1.5, slots=4)
+    assert learned.lag == 0.0
+    assert learned.factor_of((), 1) == learned.factor_of((), 4) == pytest.approx(1.5, rel=0.02)
+
+
+def test_what_wider_trials_lose_is_told_from_what_all_of_them_take():
+    """Perfect scaling was believed, and 4 slots are only twice as fast as one; all take 1.2 times as long."""
+    believed = ScalingProfile(iteration_s={slots: Latency(mean=16.0 / slots) for slots in (1, 2, 4, 8)})
+    learned = learning(believed)
+    for trial in range(16):
+        learned.iterated(trial=trial, slots_per_trial=1, slow=1.0, iterations=20, seconds=1.2 * 20 * 16.0)
+    for trial in range(8):
+        learned.iterated(trial=trial, slots_per_trial=4, slow=1.0, iterations=20, seconds=1.2 * 20 * 8.0)
+    assert learned.lag == pytest.approx(0.5, rel=0.05)
+    now = learned.profile_of(range(8)).iteration_s
+    assert [now[slots].mean for slots in (1, 4)] == pytest.approx([1.2 * 16.0, 1.2 * 8.0], rel=0.05)
+    assert now[8].mean == pytest.approx(1.2 * 16.0 / 8**0.5, rel=0.07)
+
+
+def test_a_trial_that_is_slow_by_itself_says_little_of_its_width():
+    """That the one trial on 4 slots is slow may be its own; the same one on 1 slot tells."""
+    profile = dataclasses.replace(PROFILE, trial_cv=0.3)
+    other, same = learning(profile), learning(profile)
+    for learned, trial in ((other, 1), (same, 0)):
+        iterated(learned, 0, 1.0)
+        iterated(learned, trial, 1.4, slots=4)
+    assert 0.0 < other.lag < 0.5 * same.lag
+
+
+def test_the_lag_is_the_posterior_mean_by_hand():
+    """Of one trial on two widths only the difference tells: log(1.2) over log(4), with the variance of its iterations.
+
+    That is 2 * 0.5**2 / 100 / log(4)**2 = 0.0026017 beside the prior's 0.15**2.
+    """
+    learned = learning()
+    iterated(learned, 0, 1.0, iterations=100)
+    iterated(learned, 0, 1.2, iterations=100, slots=4)
+    slope, variance = math.log(1.2) / math.log(4), 2 * LEAST_STEP_CV**2 / 100 / math.log(4) ** 2
+    assert variance == pytest.approx(0.0026017, rel=1e-4)
+    assert learned.lag == pytest.approx(slope / (1 + variance / LAG_PRIOR**2))
+
+
+@given(reports)
+def test_all_widths_are_finite_whatever_was_measured(reports):
+    learned = of_reports(reports)
+    assert all(latency.mean >= 0 and math.isfinite(latency.mean) for latency in learned.profile.iteration_s.values())

@@ -43,6 +43,20 @@ def test_without_a_limit_it_is_the_cheapest():
     assert changes > 150
 
 
+def test_once_the_deadline_has_passed_it_ends_no_later_than_it_would_have():
+    dearer = 0
+    for case in cases():
+        rest = dataclasses.replace(case.rest, overdue=True)
+        current_s, current_usd = evaluate(rest, rest.current)
+        cheapest_usd = min(cost_usd for time_s, cost_usd, _ in case.plans if time_s <= current_s + CLOSE)
+        time_s, cost_usd = outcome(rest, replanned(rest, least_gain=0.0))
+        assert time_s <= current_s + CLOSE, case.note
+        assert cost_usd == pytest.approx(cheapest_usd), case.note
+        assert cost_usd <= current_usd + CLOSE, case.note
+        dearer += cost_usd > min(cost_usd for _, cost_usd, _ in case.plans) + CLOSE
+    assert dearer >= 50
+
+
 def test_it_is_left_as_it_is_unless_enough_is_saved_of_what_is_still_to_be_paid():
     outcomes = []
     for case in cases():
