@@ -25,6 +25,9 @@ class NodesMissing(Notice):
     chain: int
 
 
+NOT_NEXT = "not needed for the next stage"
+"""Why nodes are given back at a barrier."""
+
 Admit = Callable[[int, InstanceType], None]
 """Asked before nodes are requested: raises when these would break a limit of the run."""
 
@@ -197,7 +200,9 @@ class Cluster:
     def __contains__(self, name: str) -> bool:
         return name in self._usable or name in self._requested
 
-    def resize(self, instance_type: InstanceType, count: int, *, chain: int, stage: int) -> None:
+    def resize(
+        self, instance_type: InstanceType, count: int, *, chain: int, stage: int, surplus: str = NOT_NEXT
+    ) -> None:
         """Hold `count` nodes of a type: keep, then release the rest, then request what is missing.
 
         Kept are first the usable ones in the order in which they became usable, then those still starting in the
@@ -208,6 +213,7 @@ class Cluster:
             count: how many.
             chain: the chain that they are for.
             stage: the stage of it.
+            surplus: why the others are given back, in words.
 
         Raises:
             LaunchFailure: the missing nodes would exceed `max_nodes`.
@@ -223,7 +229,7 @@ class Cluster:
         # Until those that take their places are usable.
         kept += [node for node in alike if node.parting][: count - sum(bool(node.slots) for node in kept)]
         keep = {node.name for node in kept}
-        self.release([node.name for node in held if node.name not in keep], "not needed for the next stage")
+        self.release([node.name for node in held if node.name not in keep], surplus)
         self.refill()
 
     def buy(self, market: Market) -> None:

@@ -12,6 +12,8 @@ class Condition(StrEnum):
 
     UNBEGUN = "unbegun"
     """Its log is empty and nobody is at work on it: it is about to begin, or was ended before it did."""
+    STARTING = "starting"
+    """A process is about to begin it, or to go on with it, and has written nothing of that yet."""
     RUNNING = "running"
     """A process is at work on it."""
     KILLED = "killed"
@@ -30,7 +32,7 @@ class Condition(StrEnum):
     @property
     def goes_on(self) -> bool:
         """Whether something may still happen by itself."""
-        return self in (Condition.UNBEGUN, Condition.RUNNING)
+        return self in (Condition.UNBEGUN, Condition.STARTING, Condition.RUNNING)
 
     @property
     def ended(self) -> bool:
@@ -38,14 +40,18 @@ class Condition(StrEnum):
         return self.value in set(RunEnding)
 
 
-def condition(*, began: bool, ending: RunEnding | None, lives: bool) -> Condition:
+def condition(*, began: bool, ending: RunEnding | None, lives: bool, silent: bool = False) -> Condition:
     """The condition of a run whose log can be read.
 
     Args:
         began: whether anything is in its log.
         ending: how it ended; None while it has not.
         lives: whether a process is at work on it.
+        silent: whether that process has written nothing yet.
     """
+    # Nobody goes on with one that is done.
+    if lives and (silent or not began) and ending is not RunEnding.DONE:
+        return Condition.STARTING
     if ending is not None:
         return Condition(ending.value)
     if lives:

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from rb_core import plainjson
 from rb_core.errors import UnusableLog
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 _KINDS = {kind.__name__: kind for kind in EVENTS}
 _FIELDS = {kind.__name__: tuple(field.name for field in fields(kind)) for kind in EVENTS}
 _REQUIRED = {kind.__name__: {field.name for field in fields(kind) if field.default is MISSING} for kind in EVENTS}
+_FIGURES = {
+    name: tuple(field for field in names if field in ("t_s", "since_s", "until_s", "clock_s", "usd_per_hour"))
+    for name, names in _FIELDS.items()
+}
+_LARGEST = 1e12
+"""Times and prices are below this: in seconds it is 30,000 years."""
+
 _adapters: dict[str, TypeAdapter[Event]] = {}
 
 
@@ -148,10 +155,25 @@ def read_log(path: Path) -> LogContents:
         UnusableLog: it cannot be read, or a line that is not the torn last one is no event of this version.
     """
     try:
-        text = path.read_bytes()
+        with open_log(path) as file:
+            text = file.read()
     except OSError as error:
         raise UnusableLog(f"event log {path} cannot be read: {error.strerror}; name a run's events file") from error
     return parse_log(text, str(path))
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Open a log for reading. Of what is no file, such as a pipe, nothing is read, and nobody is waited for.
+
+    Raises:
+        OSError: it is not there, or cannot be opened.
+        UnusableLog: it is no file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnusableLog(f"event log {path} is no file; restore it as rb-tune wrote it")
+    return os.fdopen(descriptor, "rb")
 
 
 def parse_log(text: bytes, name: str, *, first: int = 1) -> LogContents:
@@ -210,11 +232,16 @@ def _event(text: bytes) -> Event:
     if odd:
         raise ValueError(f"is no complete {name}: {', '.join(odd)} missing or unknown")
     try:
-        return _adapter(name).validate_python(record)
+        event = _adapter(name).validate_python(record)
     except ValidationError as invalid:
         first = invalid.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise ValueError(f"is no {name}: {where}: {first['msg']}") from None
+    for field in _FIGURES[name]:
+        value = getattr(event, field)
+        if value is not None and not -_LARGEST < value < _LARGEST:
+            raise ValueError(f"is no {name}: {field}: must be a number within {_LARGEST:g}, got {value}")
+    return event
 
 
 def _adapter(name: str) -> TypeAdapter[Event]:

@@ -187,7 +187,7 @@ class Learning:
         What makes a trial fast or slow is its own and stays, so of those that go on it is known by now: as far as its
         iterations tell, which is the more the less they differ among themselves.
         """
-        return self._of(trials)[0] * float(slots_per_trial) ** self.lag
+        return self._of(trials)[0] * math.pow(slots_per_trial, self.lag)
 
     def profile_of(self, trials: Collection[int]) -> ScalingProfile:
         """The profile as it is known now for these trials alone; for none in particular it is `profile`.

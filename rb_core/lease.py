@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -37,6 +37,7 @@ class Holder:
         began: when it began, in the kernel's ticks since the boot: a pid may be given again.
         renewed: wall clock of its last sign of life, ISO 8601.
         ttl_s: how long that is good for where the process itself cannot be looked at.
+        since: wall clock at which it took the lease; empty where nobody told.
     """
 
     host: str
@@ -45,6 +46,7 @@ class Holder:
     began: int
     renewed: str
     ttl_s: float = TTL_S
+    since: str = ""
 
     @classmethod
     def here(cls, utc: datetime) -> Holder:
@@ -67,6 +69,13 @@ class Holder:
     def is_alive(self, utc: datetime) -> bool:
         """Whether it goes on: on this machine by looking at the process, else by the time of its last sign of life."""
         return process_began(self.pid) == self.began if self.is_here else utc < self.until
+
+    def came_after(self, utc: str) -> bool:
+        """Whether it took the lease after a time, ISO 8601; False where that cannot be told."""
+        try:
+            return datetime.fromisoformat(self.since) > datetime.fromisoformat(utc)
+        except (TypeError, ValueError):
+            return False
 
     def same_process(self, other: Holder) -> bool:
         """Whether both are one process."""
@@ -92,6 +101,7 @@ class Lease:
         """
         self._path = path
         self._clock = clock
+        self._since = ""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
 
@@ -102,6 +112,7 @@ class Lease:
             UnusableLog: another process holds it, or the file cannot be written.
         """
         check_free(self._path, self._clock)
+        self._since = self._clock.utc().isoformat()
         try:
             self._write()
         except OSError as error:
@@ -136,7 +147,8 @@ class Lease:
         return found is None or found.same_process(Holder.here(self._clock.utc()))
 
     def _write(self) -> None:
-        text = json.dumps({"schema": SCHEMA, **asdict(Holder.here(self._clock.utc()))}) + "\n"
+        holder = replace(Holder.here(self._clock.utc()), since=self._since)
+        text = json.dumps({"schema": SCHEMA, **asdict(holder)}) + "\n"
         draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISREG
 from typing import BinaryIO
 
 from rb_core.errors import UnusableLog
-from rb_core.eventlog import parse_log
+from rb_core.eventlog import open_log, parse_log
 from rb_core.events import Event
 
 
@@ -46,9 +45,7 @@ class LogTail:
         """
         anew = False
         try:
-            if not S_ISREG(self._path.stat().st_mode):
-                raise UnusableLog(f"event log {self._path} is no file; restore it as rb-tune wrote it")
-            with self._path.open("rb") as file:
+            with open_log(self._path) as file:
                 if not self._goes_on(file):
                     self._forget()
                     anew = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 
 from rb_core.hardware import PriceDate
 from rb_core.ledger import Ledger
-from rb_core.measurement import MeasuredProfile
-from rb_core.plan import AllocationPlan, Problem
+from rb_core.measurement import BETWEEN_RUNS_CV, MeasuredProfile
+from rb_core.plan import AllocationPlan, Objective, Problem
 from rb_core.profile import ScalingProfile
 from rb_core.simulate import Estimate
 from rb_core.sizing import Sizes
@@ -95,8 +96,13 @@ def money(usd: float) -> str:
     return f"{usd:.{digits}f} usd"
 
 
-def profile_table(profile: ScalingProfile) -> Table:
-    """How a training function scales."""
+def profile_table(profile: ScalingProfile, *, measured: bool = False) -> Table:
+    """How a training function scales.
+
+    Args:
+        profile: of it.
+        measured: whether our profiler made it, so that it is known what its spread between runs is of.
+    """
     first = next(iter(profile.iteration_s.values())).mean
     rows = tuple(
         (str(slots), seconds(latency.mean), seconds(latency.std), f"{first / latency.mean:.2f}x")
@@ -105,11 +111,21 @@ def profile_table(profile: ScalingProfile) -> Table:
     return Table(
         title=(
             f"Profile: a trial starts in {seconds(profile.start_s.mean)}, saves in {seconds(profile.save_s.mean)}; "
-            f"speed differs by {profile.trial_cv:.1%} between configurations"
+            f"speed differs by {profile.trial_cv:.1%} between configurations and by "
+            f"{_between_runs(profile, measured=measured)} between runs"
         ),
         columns=("slots/trial", "iteration", "std", "speed"),
         rows=rows,
     )
+
+
+def _between_runs(profile: ScalingProfile, *, measured: bool) -> str:
+    """How far a run's iterations may be off the profile, all together, and what of it was assumed: ``5.4% (...)``."""
+    said = f"{profile.run_cv:.1%}"
+    if not measured or profile.run_cv < BETWEEN_RUNS_CV:
+        return said
+    own = math.sqrt(profile.run_cv**2 - BETWEEN_RUNS_CV**2)
+    return f"{said} ({BETWEEN_RUNS_CV:.1%} assumed, {own:.1%} measured)"
 
 
 def speeds_table(measured: MeasuredProfile) -> Table:
@@ -249,14 +265,25 @@ def comparison_table(
     )
 
 
-def outcome_table(estimate: Estimate, state: RunState, bill: Ledger) -> Table:
-    """What happened against what was promised, stage by stage; the promise as mean and 5th to 95th percentile."""
+def outcome_table(estimate: Estimate, state: RunState, bill: Ledger, t_s: float | None = None) -> Table:
+    """What happened against what was promised, stage by stage; the promise as mean and 5th to 95th percentile.
+
+    Args:
+        estimate: what was promised.
+        state: of the run.
+        bill: of the run.
+        t_s: now, in seconds of the run, for what has not ended; the time of its last event when None.
+    """
+    now_s = state.t_s if t_s is None else t_s
+
+    def took(start_s: float, end_s: float | None) -> str:
+        return duration(end_s - start_s) if end_s is not None else f"{duration(now_s - start_s)} (not ended)"
+
     promised = {(part.chain, part.stage): part for part in estimate.stages}
     several = len(state.stage_counts) > 1
     rows = []
     for stage, cost in zip(state.stages, bill.stages, strict=True):
         part = promised[stage.chain, stage.stage]
-        took_s = (state.t_s if stage.end_s is None else stage.end_s) - stage.start_s
         rows.append(
             (
                 f"{stage.chain}.{stage.stage}" if several else str(stage.stage),
@@ -264,15 +291,17 @@ def outcome_table(estimate: Estimate, state: RunState, bill: Ledger) -> Table:
                 f"{stage.nodes} {stage.instance_type}",
                 str(stage.slots_per_trial),
                 _mean(part.end_s - part.start_s, duration),
-                duration(took_s) if stage.end_s is not None else f"{duration(took_s)} (not ended)",
+                took(stage.start_s, stage.end_s),
                 _mean(part.cost_usd, money),
                 money(cost.cost_usd),
             )
         )
+    goes_on = any(stage.end_s is None for stage in state.stages)
     rows.append(
         (
             "all", "", "", "",
-            f"{_mean(estimate.jct_s, duration)} ({_span(estimate.jct_s, duration)})", duration(state.jct_s),
+            f"{_mean(estimate.jct_s, duration)} ({_span(estimate.jct_s, duration)})",
+            took(state.began_s, None) if goes_on else duration(state.jct_s),
             f"{_mean(estimate.cost_usd, money)} ({_span(estimate.cost_usd, money)})", money(bill.cost_usd),
         )
     )  # fmt: skip
@@ -376,6 +405,45 @@ def missed(problem: Problem, jct_s: float, cost_usd: float) -> str:
         over = f"{money(cost_usd - objective.budget_usd)} ({cost_usd / objective.budget_usd - 1:.0%})"
         return f"the budget of {money(objective.budget_usd)} was exceeded by {over}"
     return ""
+
+
+def kept(problem: Problem, jct_s: float, cost_usd: float) -> str:
+    """That a run which is done kept its objective, and with how much to spare; empty when it did not, or had none.
+
+    Args: as of `missed`.
+    """
+    objective = problem.objective
+    if objective is None or missed(problem, jct_s, cost_usd):
+        return ""
+    if objective.deadline_s is not None:
+        spare = f"{duration(objective.deadline_s - jct_s)} ({1 - jct_s / objective.deadline_s:.0%})"
+        return f"the deadline of {duration(objective.deadline_s)} was kept, with {spare} to spare"
+    if objective.budget_usd is not None:
+        spare = f"{money(objective.budget_usd - cost_usd)} ({1 - cost_usd / objective.budget_usd:.0%})"
+        return f"the budget of {money(objective.budget_usd)} was kept, with {spare} to spare"
+    return ""
+
+
+def limit_line(objective: Objective, figures: Figures, *, factor: float | None = None) -> str:
+    """The limit of a plan, and how far from it the plan is expected to stay.
+
+    Args:
+        objective: with its deadline in seconds.
+        figures: what the plan is expected to take.
+        factor: the deadline as a multiple of the fastest plan's time, where it was given so.
+    """
+    if objective.deadline_s is not None:
+        limit_s = objective.deadline_s
+        given = "" if factor is None else f", {factor:g} times the fastest plan's {duration(limit_s / factor)}"
+        exactly = f" ({limit_s:.0f} s)" if factor is not None and limit_s >= 99.95 else ""
+        away_s = limit_s - figures[0]
+        side = "before" if away_s >= 0 else "after"
+        end = f"this plan is expected to end {duration(abs(away_s))} {side} it"
+        return f"deadline: {duration(limit_s)}{exactly}{given}; {end}"
+    limit_usd = objective.budget_usd or 0.0
+    away_usd = limit_usd - figures[1]
+    cost = f"this plan is expected to cost {money(abs(away_usd))} {'less' if away_usd >= 0 else 'more'}"
+    return f"budget: {money(limit_usd)}; {cost}"
 
 
 def _span(values: NDArray[np.float64], words: Callable[[float], str]) -> str:

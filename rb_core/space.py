@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -94,7 +95,8 @@ def distribution(name: str, arguments: Sequence[float], *, key: str) -> Distribu
 
     family = getattr(stats, name, None)
     if not isinstance(family, stats.rv_continuous | stats.rv_discrete):
-        raise InvalidInput(key, f"must be the name of a scipy.stats distribution, such as loguniform; got {name!r}")
+        problem = f"must be the name of a scipy.stats distribution, such as loguniform, got {name!r}"
+        raise InvalidInput(key, f"{problem}; {_meant(name)}")
     for number, argument in enumerate(arguments):
         if isinstance(argument, bool) or not isinstance(argument, int | float) or not math.isfinite(argument):
             raise InvalidInput(f"{key}[{number}]", f"must be a finite number, got {argument!r}")
@@ -113,6 +115,36 @@ def distribution(name: str, arguments: Sequence[float], *, key: str) -> Distribu
     if not usable:
         raise InvalidInput(key, f"scipy.stats.{name} has no values for {list(arguments)}; give others")
     return frozen
+
+
+_ELSEWHERE = {
+    "int": "randint",
+    "integer": "randint",
+    "intuniform": "randint",
+    "uniformint": "randint",
+    "float": "uniform",
+    "logspace": "loguniform",
+    "normal": "norm",
+    "gaussian": "norm",
+    "lognormal": "lognorm",
+}
+"""What other tools call distributions, without underscores, and scipy's names of them."""
+
+_CHOICES = frozenset({"choice", "choices", "categorical", "grid", "values", "list"})
+
+
+def _meant(name: str) -> str:
+    """What to write in the place of a name that is no distribution's."""
+    from scipy import stats
+
+    plain = name.lower().replace("_", "").replace("-", "").replace(" ", "")
+    if plain in _CHOICES:
+        return "write choices as a list, such as [16, 32]"
+    families = [
+        other for other in dir(stats) if isinstance(getattr(stats, other), stats.rv_continuous | stats.rv_discrete)
+    ]
+    near = [_ELSEWHERE[plain]] if plain in _ELSEWHERE else get_close_matches(plain, families, n=1)
+    return f"write {near[0]}" if near else "write choices as a list, such as [16, 32]"
 
 
 _RANGES = frozenset({"uniform", "loguniform", "reciprocal", "randint"})

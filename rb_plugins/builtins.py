@@ -56,6 +56,7 @@ def _local(*, cloud: Cloud, clock: Clock, inbox: Inbox) -> Provider:
 def _ec2(*, cloud: Cloud, clock: Clock, inbox: Inbox) -> Provider:
     if find_spec("boto3") is None:
         raise InvalidInput("cloud.provider", "'ec2' needs boto3: pip install 'rubberband-tune[aws]'")
+    _require_boto3("cloud.provider")
     from rb_core.providers.ec2.provider import Ec2Provider
 
     return Ec2Provider(cloud=cloud, clock=clock, inbox=inbox)
@@ -121,6 +122,13 @@ def _aws_prices(*, region: str = "", instance_types: Sequence[str] = ()) -> Pric
 def _ec2_estate() -> Estate:
     if find_spec("boto3") is None:
         raise InvalidInput("--provider", "'ec2' needs boto3: pip install 'rubberband-tune[aws]'")
+    _require_boto3("--provider")
     from rb_core.providers.ec2.estate import Ec2Estate
 
     return Ec2Estate()
+
+
+def _require_boto3(key: str) -> None:
+    from rb_plugins.importable import require
+
+    require("boto3", key=key, user="'ec2'", extra="aws")

@@ -27,6 +27,8 @@ from rb_plugins.command import FILE, command, open_session
 def check(experiment: Path, planner: str | None, launcher: str | None, as_json: bool) -> None:
     """Say in advance what of the EXPERIMENT file's run would fail; changes nothing and costs nothing.
 
+    The training function is imported, as a run does it, and not called.
+
     Exit status 2 when something would, 0 otherwise: a warning is what may fail, or could not be found out.
     """
     from rb_core.inspection import UnreadyRun, Verdict

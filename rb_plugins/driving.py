@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 
 from rb_core.engine import Engine
 from rb_core.engine.engine import PromoteHook
@@ -23,6 +23,22 @@ from rb_plugins.progress import Progress
 from rb_plugins.rundir import RunDirectory
 
 
+@contextmanager
+def at_work(directory: RunDirectory, clock: Clock) -> Iterator[EventLog]:
+    """Be the one process that is at work on a run, while this lasts: its log, locked, and its lease.
+
+    Args:
+        directory: of the run.
+        clock: the time.
+
+    Raises:
+        UnusableLog: another process is, or the log or the lease cannot be written.
+    """
+    check_free(directory.lease, clock)
+    with EventLog(directory.events) as log, Lease(directory.lease, clock):
+        yield log
+
+
 def drive(
     request: RunRequest,
     launcher: Launcher,
@@ -35,6 +51,7 @@ def drive(
     progress: Progress | None = None,
     history: Sequence[Event] = (),
     inbox: Inbox | None = None,
+    log: EventLog | None = None,
 ) -> Outcome:
     """Let the engine run, and keep what came of it.
 
@@ -49,18 +66,17 @@ def drive(
         progress: told before them, and shown while the run lasts.
         history: all events of the log; none of a run that begins.
         inbox: made by `clock`, where it is known to others; a new one when None.
+        log: of the run, from `at_work`, where that was entered before; it is entered when None.
 
     Raises:
         UnusableLog: another process is at work on the run, or was since the history was read.
         RubberBandError: as the engine; the error says how to go on where that makes sense.
     """
     inbox = clock.inbox() if inbox is None else inbox
-    check_free(directory.lease, clock)
     with (
         interruptible(),
+        at_work(directory, clock) if log is None else nullcontext(log) as log,
         closing(rent(inbox)) as provider,
-        EventLog(directory.events) as log,
-        Lease(directory.lease, clock),
         nullcontext() if progress is None else progress.shown(),
     ):
         if len(read_log(directory.events).events) != len(history):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from rb_core.clock import SystemClock
@@ -79,6 +80,10 @@ def live_book(*, region: str = "", instance_types: Sequence[str] = (), offers_ur
         InvalidInput: there is no such region, none was given, AWS refuses to tell, or the extra is missing.
         UnreadablePrices: prices on demand cannot be had now.
     """
+    if find_spec("boto3") is not None:
+        from rb_plugins.importable import require
+
+        require("boto3", key="catalog", user="'aws'", extra="aws")
     try:
         from rb_core.providers.ec2 import prices
     except ModuleNotFoundError as error:

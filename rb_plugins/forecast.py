@@ -17,7 +17,7 @@ from rb_core.planners.candidate import Candidate
 from rb_core.planners.objective import lower_bound_usd, resolve
 from rb_core.planners.relief import relief
 from rb_core.promise import Promise, promise
-from rb_core.report import Figures, Table, comparison_table, plan_table, summary
+from rb_core.report import Figures, Table, comparison_table, limit_line, plan_table, summary
 from rb_core.simulate import Estimate, check_samples, simulate
 from rb_plugins.config.problem import fingerprint
 from rb_plugins.factories import PlannerFactory
@@ -46,6 +46,7 @@ class Forecast:
         baselines: `expected` of other planners' plans; None for one that cannot meet the objective.
         lower_bound_usd: what no plan can cost less than.
         promise: how surely the plan keeps its limit; None where no confidence was asked for.
+        deadline_factor: the deadline as a multiple of the fastest plan's time; None where it was not given so.
     """
 
     problem: Problem
@@ -57,10 +58,11 @@ class Forecast:
     baselines: Mapping[str, Figures | None]
     lower_bound_usd: float
     promise: Promise | None = None
+    deadline_factor: float | None = None
 
     def __str__(self) -> str:
-        """The plan for people, beside other ways to run it."""
-        return "\n\n".join(table.text() for table in self.tables)
+        """The plan for people, beside other ways to run it, and its limit."""
+        return "\n\n".join([*(table.text() for table in self.tables), *([self.limit] if self.limit else [])])
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -69,6 +71,12 @@ class Forecast:
             plan_table(self.problem, self.plan, self.estimate),
             comparison_table(self.planner, self.expected, self.baselines, self.lower_bound_usd),
         )
+
+    @property
+    def limit(self) -> str:
+        """The limit and how far from it the plan is expected to stay, in a line; empty without an objective."""
+        objective = self.problem.objective
+        return "" if objective is None else limit_line(objective, self.expected, factor=self.deadline_factor)
 
     def table(self) -> dict[str, Any]:
         """The object that `rb-tune plan --json` prints."""
@@ -86,11 +94,21 @@ class Forecast:
                 name: None if figures is None else _figures(figures) for name, figures in self.baselines.items()
             },
             "cost_lower_bound_usd": self.lower_bound_usd,
+            "objective": self._objective(),
             "fingerprint": self.fingerprint,
         }
         if self.promise is not None:
             answer["confidence"] = asdict(self.promise)
         return answer
+
+    def _objective(self) -> dict[str, float]:
+        objective = self.problem.objective
+        limits = {
+            "deadline_s": None if objective is None else objective.deadline_s,
+            "deadline_factor": self.deadline_factor,
+            "budget_usd": None if objective is None else objective.budget_usd,
+        }
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def forecast(
@@ -146,6 +164,7 @@ def forecast(
         baselines=baselines,
         lower_bound_usd=lower_bound_usd(resolved),
         promise=promise(resolved, estimate, backed),
+        deadline_factor=None if problem.objective is None else problem.objective.deadline_factor,
     )
 
 

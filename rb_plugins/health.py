@@ -16,6 +16,7 @@ from pathlib import Path
 from rb_core.clock import SystemClock
 from rb_core.errors import RubberBandError
 from rb_core.inspection import Finding, ok, problem, warning
+from rb_plugins.importable import require
 from rb_plugins.installed import DISTRIBUTION, Extra, install_command
 
 LOWEST_PYTHON = (3, 11)
@@ -87,6 +88,8 @@ def _processes() -> str:
     target = Target.parse("rb_core.trial:Trial")
     server = ForkServer(Preparation(modules=("numpy", "scipy.stats", "rb_core.trial"), target=target, preload=False))
     server.close()
+    if server.prepared.problem is not None:
+        raise server.prepared.problem
     return "a fork-server was started, imported what they need, and was ended"
 
 
@@ -189,6 +192,7 @@ def _aws_asked() -> Finding:
     remedy = "see docs/ec2.md for the credentials that are needed"
 
     def ask() -> str:
+        require("boto3", key="--aws", extra="aws")
         from rb_core.providers.ec2.clients import Clients
         from rb_core.providers.ec2.identity import Identity
 

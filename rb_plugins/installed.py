@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
 from urllib.parse import unquote, urlparse
 
+from rb_core.providers.machine import may_have_gpu
+
 DISTRIBUTION = "rubberband-tune"
 
 GIVES: Mapping[str, str] = {
@@ -22,7 +24,10 @@ GIVES: Mapping[str, str] = {
 }
 """What each extra for users is for."""
 
-_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?\s*\(?(?:>=\s*([0-9][0-9.]*))?")
+TORCH_FOR_CPUS = "https://download.pytorch.org/whl/cpu"
+"""The index with PyTorch's builds for CPUs alone, without gigabytes of CUDA."""
+
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(\[[^\]]*\])?\s*\(?(?:>=\s*([0-9][0-9.]*))?")
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 
 
@@ -34,11 +39,18 @@ class Package:
         name: its name on the index.
         lowest: the lowest supported version; empty where any will do.
         found: the version that is installed; empty where none is.
+        parts: its own extras that are asked for, such as ``[tune]``; empty for none.
     """
 
     name: str
     lowest: str = ""
     found: str = ""
+    parts: str = ""
+
+    @property
+    def requirement(self) -> str:
+        """What is asked for, as pip takes it."""
+        return f"{self.name}{self.parts}" + (f">={self.lowest}" if self.lowest else "")
 
     @property
     def is_fit(self) -> bool:
@@ -82,7 +94,8 @@ def extras() -> dict[str, Extra]:
         named = _REQUIREMENT.match(requirement.strip())
         if named is not None and named[1] != DISTRIBUTION:
             extra = _EXTRA.search(marker)
-            package = Package(name=named[1], lowest=named[2] or "", found=_version(named[1]))
+            lowest = named[3] or ""
+            package = Package(name=named[1], lowest=lowest, found=_version(named[1]), parts=named[2] or "")
             found.get(extra[1] if extra else "", []).append(package)
     return {name: Extra(name=name, packages=tuple(packages)) for name, packages in found.items() if packages}
 
@@ -96,11 +109,29 @@ def install_command(*names: str) -> str:
     """The command that installs packages into the environment that this program runs in.
 
     Args:
-        names: of packages; ``[torch]`` stands for the extra of this package.
+        names: of packages; ``[torch]`` stands for the extra of this package, and alone, on a machine without a GPU, for
+            PyTorch's build for CPUs.
     """
+    if names == ("[torch]",) and not may_have_gpu():
+        names = (_asked_for("torch").requirement, "--index-url", TORCH_FOR_CPUS)
     wanted = [f"{_source()}{name}" if name.startswith("[") else name for name in names]
     editable = ["-e"] if _folder() and any(name.startswith("[") for name in names) else []
     return shlex.join([sys.executable, "-m", "pip", "install", *editable, *wanted])
+
+
+def reinstall_command(*names: str) -> str:
+    """The command that installs packages anew, whatever is there of them and of what they need."""
+    wanted = {name: _asked_for(name).requirement for name in names}
+    if "torch" in wanted and not may_have_gpu():
+        torch = install_command("--force-reinstall", wanted.pop("torch"), "--index-url", TORCH_FOR_CPUS)
+        return " && ".join([torch, *([reinstall_command(*wanted)] if wanted else [])])
+    return install_command("--force-reinstall", *wanted.values())
+
+
+def _asked_for(name: str) -> Package:
+    """A package as an extra asks for it; by its mere name where none does."""
+    known = (package for extra in extras().values() for package in extra.packages)
+    return next((package for package in known if package.name == name), Package(name=name))
 
 
 def _source() -> str:

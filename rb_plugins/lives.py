@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rb_core.errors import UnusableLog
 from rb_core.estate import SETTLING_S, Known, Life
-from rb_core.eventlog import parse_log
+from rb_core.eventlog import open_log, parse_log
 from rb_core.events import (
     Event,
     LaunchAttempted,
@@ -97,7 +97,8 @@ def _runs(home: Path, provider: str) -> Iterator[tuple[RunDirectory, tuple[Event
         directory = RunDirectory(path.parent)
         try:
             # Most lines tell of trials; reading those as events would take the most time.
-            lines = [line for line in path.read_bytes().splitlines(keepends=True) if any(m in line for m in _MARKS)]
+            with open_log(path) as log:
+                lines = [line for line in log if any(mark in line for mark in _MARKS)]
             events = parse_log(b"".join(lines), str(path)).events
         except (OSError, UnusableLog):
             continue

@@ -43,7 +43,10 @@ def logged(events: Sequence[Event], directory: RunDirectory) -> Logged:
         UnusableLog: they do not begin with the start of a run, or problem or plan are not whole.
     """
     if not events or not isinstance(events[0], RunStarted):
-        raise UnusableLog(f"event log {directory.events} holds no run; it must begin with the start of one")
+        raise UnusableLog(
+            f"event log {directory.events} holds no run: it must begin with the start of one; restore it as rb-tune "
+            "wrote it, or name another run"
+        )
     started = events[0]
     latest = next((e for e in reversed(events) if isinstance(e, RunResumed)), started)
     try:

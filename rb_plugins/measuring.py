@@ -113,7 +113,7 @@ def profile(
     if as_json:
         show.answer(table)
         return
-    show.table(profile_table(measured.profile))
+    show.table(profile_table(measured.profile, measured=True))
     if measured.speeds:
         show.table(speeds_table(measured))
     if measured.usd > 0:

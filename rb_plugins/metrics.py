@@ -15,6 +15,7 @@ from rb_core.errors import InvalidInput
 from rb_core.events import EVENTS
 from rb_core.state import TrialPhase
 from rb_plugins import show
+from rb_plugins.importable import require
 from rb_plugins.watched import Watch, Watched
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def check_metrics_file(path: Path) -> None:
     """See to it that metrics can be written, before anything begins.
 
     Raises:
-        InvalidInput: prometheus_client is not installed, or the file cannot be written.
+        InvalidInput: prometheus_client is not installed or broken, or the file cannot be written.
     """
     _registry(())
     if path.is_dir():
@@ -74,7 +75,7 @@ def write_metrics(runs: Sequence[Watched], path: Path) -> None:
         path: the file.
 
     Raises:
-        InvalidInput: prometheus_client is not installed, or the file cannot be written.
+        InvalidInput: prometheus_client is not installed or broken, or the file cannot be written.
     """
     registry = _registry(runs)
     from prometheus_client import write_to_textfile
@@ -159,13 +160,9 @@ def families(runs: Sequence[Watched]) -> Iterator[Metric]:
 
 
 def _registry(runs: Sequence[Watched]) -> CollectorRegistry:
-    try:
-        from prometheus_client import CollectorRegistry
-        from prometheus_client.registry import Collector
-    except ImportError:
-        raise InvalidInput(
-            _OPTION, "needs prometheus_client, which is not installed; pip install 'rubberband-tune[report]'"
-        ) from None
+    require("prometheus_client", key=_OPTION, extra="report")
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.registry import Collector
 
     class Runs(Collector):
         def collect(self) -> Iterator[Metric]:

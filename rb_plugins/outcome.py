@@ -15,7 +15,7 @@ from rb_core.events import SCHEMA, RunEnding, TrialInterrupted
 from rb_core.lease import Holder
 from rb_core.ledger import Ledger, ledger
 from rb_core.plan import Problem
-from rb_core.report import duration, missed, summary
+from rb_core.report import duration, kept, missed, summary
 from rb_core.simulate import Estimate, simulate
 from rb_core.state import RunState, TrialPhase, apply, fold
 from rb_plugins.forecast import DEFAULT_SAMPLES
@@ -34,6 +34,8 @@ class Best:
         score: its last score.
         iterations: how many it had run when it reported that.
         checkpoint: its last checkpoint: a path, or an address in the store that keeps it; None when there is none.
+        checkpoint_iterations: how many iterations that one stands for: others than `iterations` where the run was cut
+            short between a report and the checkpoint for it; None when there is none.
     """
 
     trial: int
@@ -41,6 +43,14 @@ class Best:
     score: float
     iterations: int
     checkpoint: Path | str | None
+    checkpoint_iterations: int | None = None
+
+    @property
+    def behind(self) -> str:
+        """Which iteration the checkpoint is of, in words; empty where it is that of the score, or there is none."""
+        if self.checkpoint_iterations in (None, self.iterations):
+            return ""
+        return f"after {self.checkpoint_iterations} iterations, not {self.iterations}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +90,7 @@ class Outcome:
             score=trial.score,
             iterations=next(reversed(trial.scores)),
             checkpoint=None if last is None else last.path if scheme_of(last.path) else Path(last.path),
+            checkpoint_iterations=None if last is None else last.iterations,
         )
 
     @property
@@ -88,6 +99,13 @@ class Outcome:
         if self.state.ending is RunEnding.DEADLINE:
             return self._left()
         return missed(self.problem, self.state.jct_s, self.bill.cost_usd)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the objective was kept, and by how much, in words; empty where it is too early to say."""
+        if self.missed or self.state.ending is not RunEnding.DONE:
+            return self.missed
+        return kept(self.problem, self.state.jct_s, self.bill.cost_usd)
 
     @property
     def ending(self) -> str:
@@ -111,6 +129,7 @@ class Outcome:
             "state": self.ending,
             "reason": self.state.reason,
             "objective_met": done and not self.missed,
+            "objective": self._objective(),
             "best": None
             if best is None
             else {
@@ -119,6 +138,7 @@ class Outcome:
                 "score": best.score,
                 "iterations": best.iterations,
                 "checkpoint": None if best.checkpoint is None else str(best.checkpoint),
+                "checkpoint_iterations": best.checkpoint_iterations,
             },
             "predicted": {
                 "jct_s": summary(self.estimate.jct_s),
@@ -147,6 +167,17 @@ class Outcome:
             "warnings": list(self.state.warnings),
             "resumed": self.state.resumed,
         }
+
+    def _objective(self) -> dict[str, float | None]:
+        """The limit, and what a run that is done had to spare of it; negative where it was missed."""
+        objective, done = self.problem.objective, self.state.ending is RunEnding.DONE
+        if objective is None:
+            return {}
+        if objective.budget_usd is not None:
+            spare_usd = objective.budget_usd - self.bill.cost_usd if done else None
+            return {"budget_usd": objective.budget_usd, "spare_usd": spare_usd}
+        limit_s = objective.deadline_s or 0.0
+        return {"deadline_s": limit_s, "spare_s": limit_s - self.state.jct_s if done else None}
 
     def _left(self) -> str:
         deadline_s = self.problem.objective.deadline_s if self.problem.objective else None
@@ -196,6 +227,11 @@ def read_outcome(directory: RunDirectory, holder: Holder | None = None) -> Outco
         raise UnusableLog(
             f"run {directory.run} was ended before it began, so there is nothing to report; "
             f"`rb-tune run --resume {directory.run}` begins it"
+        )
+    if not events and holder is not None:
+        raise UnusableLog(
+            f"run {directory.run} has not begun yet, and {holder} is about to begin it; `rb-tune status "
+            f"{directory.run} --follow` shows how it goes"
         )
     told = logged(events, directory)
     try:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from rb_core.errors import InvalidInput, RubberBandError
+from rb_core.errors import InvalidInput
 from rb_core.report import Figures, duration, money
+from rb_plugins.importable import require
 
 FORMATS = (".svg", ".png")
 """Endings of the files that can be written."""
@@ -68,17 +69,14 @@ class Picture:
         """Draw it into a file; equal pictures give equal bytes with one version of matplotlib.
 
         Raises:
-            InvalidInput: the file's ending is none of `FORMATS`, or it cannot be written.
-            RubberBandError: matplotlib is not installed.
+            InvalidInput: the file's ending is none of `FORMATS`, it cannot be written, or matplotlib is not installed
+                or broken.
         """
         check_picture(path)
-        try:
-            import matplotlib
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise RubberBandError(
-                "--picture needs matplotlib, which is not installed; pip install 'rubberband-tune[report]'"
-            ) from None
+        require("matplotlib", "matplotlib.figure", key="--picture", extra="report")
+        import matplotlib
+        from matplotlib.figure import Figure
+
         with matplotlib.rc_context({"svg.hashsalt": "rubberband-tune", "svg.fonttype": "none"}):
             figure = Figure(figsize=(7, 4.5), layout="constrained")
             axes = figure.subplots()

@@ -33,6 +33,10 @@ def plan(
     from rb_plugins import show
     from rb_plugins.forecast import DEFAULT_PLANNER
 
+    if html is not None:
+        from rb_plugins.page.pages import check_page
+
+        check_page(html)
     session = open_session()
     planned = session.plan(
         session.load_problem(problem, objective=True),
@@ -160,6 +164,11 @@ def simulate(problem: Path, plan_file: Path, samples: int, seed: int, as_json: b
 @click.option("--curves", type=FILE, default=None, help="Recorded scores, a CSV file; synthetic ones by default.")
 @click.option("--replan", is_flag=True, help="Let the engine plan the rest anew when reality differs.")
 @click.option("--html", type=FILE, default=None, help="Also write the first seed's run as a page into this file.")
+@click.option(
+    "--events",
+    is_flag=True,
+    help="Print each event of the first seed's run as a line of JSON, and the answer as the last line.",
+)
 def rehearse(
     problem: Path,
     plan_file: Path,
@@ -169,6 +178,7 @@ def rehearse(
     curves: Path | None,
     replan: bool,
     html: Path | None,
+    events: bool,
     as_json: bool,
 ) -> None:
     """Run the real engine on a simulated cloud under a plan for the PROBLEM, with faults if you like."""
@@ -176,8 +186,12 @@ def rehearse(
     from rb_core.sim.invariants import BrokenInvariant
     from rb_plugins import show
     from rb_plugins.config.plan import load_plan
-    from rb_plugins.rehearsed import rehearsal_answer, rehearsed, replay_command, totals_table
+    from rb_plugins.rehearsed import first_events, rehearsal_answer, rehearsed, replay_command, totals_table
 
+    if html is not None:
+        from rb_plugins.page.pages import check_page
+
+        check_page(html)
     session = open_session()
     loaded = session.load_problem(problem)
     read = load_plan(plan_file, loaded)
@@ -194,6 +208,14 @@ def rehearse(
             loaded, read.plan, html, problem_file=problem, plan_file=plan_file, seed=seed, faults=faults, curves=curves,
             replan=replan,
         )  # fmt: skip
+    if events:
+        from rb_plugins.streaming import EventStream
+
+        with EventStream() as stream:
+            for event in first_events(loaded, read.plan, seed=seed, faults=faults, curves=curves, replan=replan):
+                stream(event)
+            stream.answer(rehearsal_answer(rehearsal, faulty=faults is not None))
+        return
     if as_json:
         show.answer(rehearsal_answer(rehearsal, faulty=faults is not None))
         return
@@ -209,5 +231,7 @@ def show_plan(planned: Forecast) -> None:
 
     for table in planned.tables:
         show.table(table)
-    if planned.promise is not None:
-        show.line(promise_line(planned.promise) + "\n")
+    lines = [planned.limit, "" if planned.promise is None else promise_line(planned.promise)]
+    told = [line for line in lines if line]
+    if told:
+        show.line("\n".join(told) + "\n")

@@ -12,6 +12,7 @@ import numpy as np
 from rb_core.errors import RubberBandError
 from rb_core.events import SCHEMA
 from rb_core.inspection import Finding, Inspecting, Intent, ok, problem, warning
+from rb_core.launchers.server import SlowImport, try_out
 from rb_core.profile import ScalingProfile
 from rb_core.report import OLD_DAYS, Table, age_days, duration
 from rb_plugins.forecast import Forecast
@@ -20,6 +21,9 @@ from rb_plugins.rundir import RunDirectory
 from rb_plugins.session import Session
 from rb_plugins.storing import depot_at
 from rb_plugins.tuning import Tuning
+
+IMPORT_LIMIT_S = 60.0
+"""How long the training function may take to be imported; a run waits as long as it takes."""
 
 
 def look_ahead(session: Session, tuning: Tuning, *, planner: str) -> list[Finding]:
@@ -35,6 +39,7 @@ def look_ahead(session: Session, tuning: Tuning, *, planner: str) -> list[Findin
     _look(found, "planner", lambda: _named(session.manager.planners().choose(planner, key="planner"), planner))
     _look(found, "configurations", lambda: f"{len(session.configs(tuning))} drawn")
     _look(found, "launcher", lambda: _named(session.launcher(tuning.launcher, tuning.target), tuning.launcher))
+    found.append(_target(tuning))
     _look(found, "storage", lambda: _storage(session, tuning))
     planned = _plan(found, session, tuning, planner)
     found.append(_prices(session, tuning))
@@ -78,6 +83,19 @@ def _home(session: Session) -> str:
 
 def _named(_: object, name: str) -> str:
     return name
+
+
+def _target(tuning: Tuning) -> Finding:
+    """Import the training function where a run does so first, in a process of this machine."""
+    name = tuning.target.name
+    try:
+        try_out(tuning.target, limit_s=IMPORT_LIMIT_S)
+    except SlowImport as error:
+        return warning("target", str(error), "see what it does on import; a run waits until that is done")
+    except RubberBandError as error:
+        said, _, remedy = str(error).rpartition("; ")
+        return problem("target", said or remedy, remedy if said else "change it")
+    return ok("target", f"{name} was imported and takes (config, trial)")
 
 
 def _storage(session: Session, tuning: Tuning) -> str:

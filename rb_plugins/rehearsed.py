@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rb_core.errors import InvalidInput
-from rb_core.events import SCHEMA
+from rb_core.events import SCHEMA, Event
 from rb_core.plan import AllocationPlan, Problem
 from rb_core.planners.objective import resolve
 from rb_core.report import Table, duration, money
 from rb_core.sim.faults import Faults
 from rb_core.sim.invariants import BrokenInvariant
 from rb_core.sim.recorded import RecordedCurves
-from rb_core.sim.rehearsal import Rehearsal, RehearsedRun, rehearse
+from rb_core.sim.rehearsal import Rehearsal, RehearsedRun, rehearse, rehearsed_log
 from rb_plugins.config.faults import load_faults
 from rb_plugins.forecast import estimate_table
 
@@ -63,6 +63,26 @@ def rehearsed(
         faults=Faults() if faults is None else load_faults(faults),
         curves=recorded,
         on_run=on_run,
+        replan=replan,
+    )
+
+
+def first_events(
+    problem: Problem,
+    plan: AllocationPlan,
+    *,
+    seed: int,
+    faults: Path | None = None,
+    curves: Path | None = None,
+    replan: bool = False,
+) -> Sequence[Event]:
+    """The log of the run that `rehearsed` has with a seed. Arguments and errors as there."""
+    return rehearsed_log(
+        problem if problem.objective is None else resolve(problem),
+        plan,
+        seed=seed,
+        faults=Faults() if faults is None else load_faults(faults),
+        curves=None if curves is None else RecordedCurves.read(curves),
         replan=replan,
     )
 

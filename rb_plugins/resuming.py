@@ -25,6 +25,7 @@ from rb_core.target import KEY, Target
 from rb_plugins.config.plan import load_plan
 from rb_plugins.config.problem import load_problem
 from rb_plugins.factories import DepotFactory
+from rb_plugins.late import late
 from rb_plugins.logged import logged, no_books
 from rb_plugins.recorded import Recorded, read_recorded, space_words, train_record
 from rb_plugins.requested import run_request
@@ -47,6 +48,8 @@ class Resumable:
         launcher: name of the launcher.
         request: what is asked of the engine.
         spent_usd: what it has cost so far.
+        late: that its deadline can no longer be kept, with what is to be expected and what can be done about it;
+            empty where it can, or there is none.
     """
 
     directory: RunDirectory
@@ -57,6 +60,7 @@ class Resumable:
     launcher: str
     request: RunRequest
     spent_usd: float
+    late: str = ""
 
 
 def resumable(
@@ -118,6 +122,7 @@ def resumable(
         profiling_usd=directory.profiling_usd,
         gone_s=before.t_s - state.began_s,
     )
+    request = run_request(directory, recorded, problem, before.plan, depot)
     return Resumable(
         directory=directory,
         history=history,
@@ -125,8 +130,9 @@ def resumable(
         plan=before.plan,
         target=target,
         launcher=recorded.launcher,
-        request=run_request(directory, recorded, problem, before.plan, depot),
+        request=request,
         spent_usd=spent_usd,
+        late=late(request, before.now, state, before.t_s),
     )
 
 
@@ -137,6 +143,7 @@ class _Before:
     Attributes:
         first: as in `Resumable`.
         plan: as in `Resumable`.
+        now: the plan that it stands under.
         problem: what has held so far.
         state: after all events of its log.
         t_s: seconds since it started, now.
@@ -144,6 +151,7 @@ class _Before:
 
     first: Problem
     plan: AllocationPlan
+    now: AllocationPlan
     problem: Problem
     state: RunState
     t_s: float
@@ -153,11 +161,20 @@ def _at_the_end(history: tuple[Event, ...], directory: RunDirectory, clock: Cloc
     """Where the log of a run ends."""
     told = logged(history, directory)
     if isinstance(history[-1], RunEnded) and history[-1].ending is RunEnding.DONE:
-        raise InvalidInput("RUN", f"run {directory.run} has come to its end; `rb-tune report` tells of it")
+        raise InvalidInput(
+            "RUN", f"run {directory.run} has come to its end; `rb-tune report {directory.run}` tells of it"
+        )
     chains = told.first.experiment.chains
     brackets = {number: Bracket(chain, told.started.mode) for number, chain in enumerate(chains)}
     before = resumption(history, brackets, clock)
-    return _Before(first=told.first, plan=told.plan, problem=told.problem, state=before.state, t_s=before.t_s)
+    return _Before(
+        first=told.first,
+        plan=told.plan,
+        now=before.plan(told.plan),
+        problem=told.problem,
+        state=before.state,
+        t_s=before.t_s,
+    )
 
 
 def _at_the_start(directory: RunDirectory, recorded: Recorded, depot: Depot | None) -> _Before:
@@ -170,7 +187,7 @@ def _at_the_start(directory: RunDirectory, recorded: Recorded, depot: Depot | No
         )
     problem = load_problem(directory.path / "problem.json", price_books=no_books)
     plan = load_plan(directory.path / "plan.json", problem).plan
-    return _Before(first=problem, plan=plan, problem=problem, state=RunState(), t_s=0.0)
+    return _Before(first=problem, plan=plan, now=plan, problem=problem, state=RunState(), t_s=0.0)
 
 
 def _check_own(recorded: Recorded, before: _Before, directory: RunDirectory) -> None:

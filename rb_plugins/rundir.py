@@ -80,17 +80,18 @@ class RunDirectory:
 
     @property
     def began(self) -> bool:
-        """Whether anything is in the event log."""
+        """Whether anything is in the event log; also one that is no file, of which its reader tells."""
         try:
-            return self.events.stat().st_size > 0
+            found = self.events.stat()
         except OSError:
             return False
+        return found.st_size > 0 or not stat.S_ISREG(found.st_mode)
 
     @staticmethod
     def check_home(home: Path) -> None:
         """Raise `UnusableLog` when no run directory could be made there; makes none."""
         path = home / "runs"
-        nearest = next(parent for parent in (path, *path.absolute().parents) if os.path.lexists(parent))
+        nearest = _nearest(path)
         if not nearest.is_dir():
             raise UnusableLog(_no_room(path, f"{nearest} is not a directory"))
         if not os.access(nearest, os.W_OK | os.X_OK):
@@ -115,17 +116,12 @@ class RunDirectory:
         return cls(path)
 
     @classmethod
-    def find(cls, home: Path, reference: str | None) -> RunDirectory:
-        """The one of a run's id, the beginning of one, or a path; of the latest run when there is no reference.
+    def find(cls, home: Path, reference: str) -> RunDirectory:
+        """The one of a run's id, the beginning of one, or a path.
 
         Raises:
             InvalidInput: there is none, or several begin like this.
         """
-        if reference is None:
-            logs = sorted((home / "runs").glob("*/events.jsonl"), key=lambda log: log.stat().st_mtime)
-            if not logs:
-                raise InvalidInput("RUN", f"there is no run in {home / 'runs'} yet; begin one with `rb-tune run`")
-            return cls(logs[-1].parent)
         for path in (home / "runs" / reference, Path(reference)):
             directory = cls(path.absolute())
             try:
@@ -140,13 +136,41 @@ class RunDirectory:
             return cls(home / "runs" / begin[0])
         if begin:
             raise InvalidInput(
-                "RUN", f"must be the beginning of one run's id, got {reference!r}, of {', '.join(begin)}"
+                "RUN",
+                f"must be the beginning of one run's id, got {reference!r}, of {', '.join(begin)}; give more of it",
             )
-        raise InvalidInput("RUN", f"must be the id of a run in {home / 'runs'} or the path of one, got {reference!r}")
+        raise InvalidInput(
+            "RUN",
+            f"must be the id of a run in {home / 'runs'} or the path of one, got {reference!r}; `rb-tune status` lists "
+            "them",
+        )
+
+    @classmethod
+    def latest(cls, home: Path) -> list[RunDirectory]:
+        """Those that have a log, the one that was written to last first. Raises as `all`."""
+
+        def written_s(directory: RunDirectory) -> float:
+            try:
+                return directory.events.stat().st_mtime
+            except OSError:
+                return 0.0
+
+        found = [directory for directory in cls.all(home) if os.path.lexists(directory.events)]
+        return sorted(found, key=written_s, reverse=True)
 
     @classmethod
     def all(cls, home: Path) -> list[RunDirectory]:
-        """Those of all runs and profilings that are kept there, by their ids."""
+        """Those of all runs and profilings that are kept there, by their ids; none where nothing is yet.
+
+        Raises:
+            InvalidInput: what is there is no folder.
+        """
+        nearest = _nearest(home / "runs")
+        if not nearest.is_dir():
+            raise InvalidInput(
+                HOME_VARIABLE,
+                f"must be a folder, for runs are kept in {home / 'runs'}, and {nearest} is none; set it to another",
+            )
         found = {path.parent for name in ("events.jsonl", "request.json") for path in (home / "runs").glob(f"*/{name}")}
         return [cls(path) for path in sorted(found)]
 
@@ -171,6 +195,11 @@ class RunDirectory:
         except (OSError, ValueError, RecursionError):
             return {}
         return table if isinstance(table, dict) else {}
+
+
+def _nearest(path: Path) -> Path:
+    """The path, or the nearest of its parents that is there."""
+    return next(parent for parent in (path, *path.absolute().parents) if os.path.lexists(parent))
 
 
 def _is_file(path: Path) -> bool:

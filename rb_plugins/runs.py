@@ -66,7 +66,7 @@ STOPPING = "stopping: trials save and everything is given back; once more, and t
     "--on-deadline",
     type=click.Choice(["finish", "stop"]),
     default=None,
-    help="Finish as cheaply as possible when the deadline has come (the default), or stop then.",
+    help="When the deadline has come, finish, cheaper where that takes no longer (the default), or stop.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask before money is spent.")
 @_html
@@ -94,7 +94,7 @@ def run(
     if (experiment is None) == (resume is None):
         raise InvalidInput("EXPERIMENT", "is required, or --resume RUN in its place; not both")
     options = Options(deadline=deadline, budget_usd=budget, max_usd=max_usd, on_deadline=on_deadline, launcher=launcher)
-    if html is not None:
+    if html is not None and html != Path():
         from rb_plugins.page.pages import check_page
 
         check_page(html)
@@ -112,17 +112,19 @@ def run(
 @click.argument("run_", metavar="[RUN]", required=False, shell_complete=completing.runs)
 @click.option("--timeout", default="2m", show_default=True, help="How long to wait until everything is given back.")
 def stop(run_: str | None, timeout: str, as_json: bool) -> None:
-    """End RUN (an id or a path; the latest one by default), at work in another process, as its Ctrl-C does."""
+    """End RUN (an id or a path; the latest that is at work by default) in another process, as its Ctrl-C does."""
     from rb_core.check import non_negative
     from rb_core.errors import UnusableLog
     from rb_core.events import SCHEMA
     from rb_plugins import show
+    from rb_plugins.latest import to_stop
     from rb_plugins.rundir import RunDirectory
     from rb_plugins.terms import asked_seconds
 
     timeout_s = non_negative("--timeout", asked_seconds(timeout, key="--timeout"))
     session = open_session()
-    directory = RunDirectory.find(session.directory, run_)
+    home = session.directory
+    directory = to_stop(home, session.clock) if run_ is None else RunDirectory.find(home, run_)
     stopped = session.stop(str(directory.path), timeout_s=timeout_s)
     outcome: Outcome | Surveyed | None = session.surveyed(str(directory.path))
     goes_on = outcome is None
@@ -153,11 +155,21 @@ def stop(run_: str | None, timeout: str, as_json: bool) -> None:
 )
 @_html
 def report(run_: str | None, fetch: Path | None, html: Path | None, as_json: bool) -> None:
-    """Report on RUN (an id or a path; the latest one by default), or on a profiling, from its log."""
+    """Report on RUN (an id or a path; the latest run by default), or on a profiling, from its log."""
     from rb_core.errors import InvalidInput
     from rb_plugins import show
+    from rb_plugins.latest import to_report
+    from rb_plugins.rundir import RunDirectory
 
     session = open_session()
+    home = session.directory
+    directory = to_report(home) if run_ is None else RunDirectory.find(home, run_)
+    if html is not None:
+        from rb_plugins.page.document import DEFAULT_NAME
+        from rb_plugins.page.pages import check_page
+
+        check_page(directory.path / DEFAULT_NAME if html == Path() else html)
+    run_ = str(directory.path)
     surveyed = session.surveyed(run_)
     if surveyed is not None:
         if fetch is not None:
@@ -177,7 +189,8 @@ def report(run_: str | None, fetch: Path | None, html: Path | None, as_json: boo
         page = run_page(outcome, html)
     _show_outcome(outcome, Telling(as_json=as_json))
     if fetched is not None:
-        show.note(f"the best checkpoint is in {fetched}")
+        behind = outcome.best.behind if outcome.best else ""
+        show.note(f"the best checkpoint is in {fetched}" + (f" ({behind})" if behind else ""))
     if page is not None:
         show.note(f"the page is {page}")
 
@@ -207,7 +220,7 @@ def _begin(
             show.note(note)
         planned = session.plan(problem, planner=planner, seed=tuning.seed)
         if not telling.machine:
-            show.table(profile_table(problem.profile))
+            show.table(profile_table(problem.profile, measured=known is None))
             show_plan(planned)
         session.veto(planned, max_usd=tuning.max_usd, spent_usd=getattr(measured, "usd", 0.0))
         ask(tuning.cloud, planned.expected[1], yes)
@@ -231,20 +244,26 @@ def _measured(session: Session, tuning: Tuning, launcher: Launcher) -> MeasuredP
 def _go_on(reference: str, options: Options, *, yes: bool, html: Path | None, telling: Telling) -> None:
     from rb_core.expectation import expected
     from rb_plugins import show
+    from rb_plugins.driving import at_work
     from rb_plugins.interrupts import interruptible
     from rb_plugins.terms import named_options
 
     session = open_session()
     with named_options():
         going = session.resumable(reference, options.terms())
+    if going.late:
+        show.note(f"warning: {going.late}")
     ask(going.first.cloud, max(0.0, expected(going.first, going.plan)[1] - going.spent_usd), yes)
+    launcher = session.launcher(going.launcher, going.target, cloud=going.request.problem.cloud)
     with (
         interruptible(STOPPING),
-        session.launcher(going.launcher, going.target, cloud=going.request.problem.cloud) as launcher,
+        _paged(going.directory, html),
+        telling.told(going.directory, session.clock) as observers,
+        at_work(going.directory, session.clock) as log,
+        launcher as entered,
     ):
         show.note(f"run {going.directory.run} in {going.directory.path}")
-        with _paged(going.directory, html), telling.told(going.directory, session.clock) as observers:
-            outcome = session.go_on(going, launcher, observers=observers, progress=True)
+        outcome = session.go_on(going, entered, observers=observers, progress=True, log=log)
     _tell(outcome, telling)
 
 
@@ -304,6 +323,8 @@ def _show_outcome(outcome: Outcome, telling: Telling) -> None:
     show.table(trials_table(outcome.state))
     reason = outcome.state.reason.splitlines()[0] if outcome.state.reason else ""
     show.line(f"run {outcome.state.run}: {outcome.ending}" + (f" ({reason})" if reason else ""))
+    if outcome.verdict:
+        show.line(outcome.verdict)
     if outcome.holder is not None:
         show.line(f"{outcome.holder} is at work on it; `rb-tune stop {outcome.state.run}` ends it")
     elif outcome.ending == "failed" and outcome.resumable:
@@ -319,7 +340,7 @@ def _show_outcome(outcome: Outcome, telling: Telling) -> None:
         )
         for name, value in best.config.items():
             show.line(f"  {name} = {value!r}")
-        show.line(f"  checkpoint: {best.checkpoint or 'none'}")
+        show.line(f"  checkpoint: {best.checkpoint or 'none'}" + (f" ({best.behind})" if best.behind else ""))
 
 
 def _how_to_go_on(run: str) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from rb_core.clock import SystemClock
 from rb_core.errors import BudgetExceeded, InvalidInput, NoFeasiblePlan
+from rb_core.eventlog import EventLog
 from rb_core.expectation import ExpectedModel
 from rb_core.hardware import Cloud, PriceBook, PriceDate
 from rb_core.journal import Observer
@@ -33,7 +34,7 @@ from rb_core.target import Target
 from rb_plugins.config.given import Given, Speeds
 from rb_plugins.config.problem import load_problem, problem_table
 from rb_plugins.config.tuning import load_tuning
-from rb_plugins.driving import drive
+from rb_plugins.driving import at_work, drive
 from rb_plugins.explained import Explained, explained
 from rb_plugins.factories import ProviderFactory
 from rb_plugins.fetching import fetch
@@ -41,6 +42,7 @@ from rb_plugins.forecast import DEFAULT_PLANNER, DEFAULT_SAMPLES, Forecast, fore
 from rb_plugins.informed import Informed, with_latencies, with_speeds
 from rb_plugins.interrupts import interruptible
 from rb_plugins.latencies import LatencyBook
+from rb_plugins.latest import to_report, to_stop
 from rb_plugins.manager import Manager, make_manager
 from rb_plugins.outcome import Outcome, read_outcome
 from rb_plugins.profiling import ProfileRequest, measure, measured_table, profile_request
@@ -241,11 +243,9 @@ class Session:
         """
         terms = Terms(deadline_s=deadline_s, budget_usd=budget_usd, max_usd=max_usd, on_deadline=on_deadline)
         going = self.resumable(str(reference), terms, train=train)
-        with (
-            interruptible(),
-            self.launcher(going.launcher, going.target, cloud=going.request.problem.cloud) as launcher,
-        ):
-            return self.go_on(going, launcher, observers=observers, progress=progress)
+        launcher = self.launcher(going.launcher, going.target, cloud=going.request.problem.cloud)
+        with interruptible(), at_work(going.directory, self.clock) as log, launcher as entered:
+            return self.go_on(going, entered, observers=observers, progress=progress, log=log)
 
     def resumable(self, reference: str, terms: Terms, *, train: Callable[..., Any] | str | None = None) -> Resumable:
         """Whether and how a run can go on; see `rb_plugins.resuming.resumable`. Touches nothing but its store, if any.
@@ -272,7 +272,8 @@ class Session:
             InvalidInput: no such run, or it is another machine's or another user's.
             UnstoppedRun: it has not ended within that time.
         """
-        return stop(RunDirectory.find(self.directory, reference), self.clock, timeout_s=timeout_s)
+        directory = to_stop(self.directory, self.clock) if reference is None else self._found(reference)
+        return stop(directory, self.clock, timeout_s=timeout_s)
 
     def launcher(self, name: str, target: Target, *, cloud: Cloud | None = None) -> Launcher:
         """The launcher of that name, not entered yet.
@@ -525,7 +526,13 @@ class Session:
         )
 
     def go_on(
-        self, going: Resumable, launcher: Launcher, *, observers: Sequence[Observer] = (), progress: bool = False
+        self,
+        going: Resumable,
+        launcher: Launcher,
+        *,
+        observers: Sequence[Observer] = (),
+        progress: bool = False,
+        log: EventLog | None = None,
     ) -> Outcome:
         """Resume a run and drive it to its end; everything is given back when this returns or raises.
 
@@ -534,6 +541,7 @@ class Session:
             launcher: of the run; left by the engine when the run is over.
             observers: told each new event after it was written.
             progress: say on standard error how the run goes.
+            log: of the run, from `rb_plugins.driving.at_work`, where that was entered before.
 
         Raises:
             RubberBandError: as `rb_core.engine.Engine.resume`.
@@ -548,16 +556,17 @@ class Session:
             observers=observers,
             progress=self._progress(going) if progress else None,
             history=going.history,
+            log=log,
         )
 
     def report(self, reference: str | None = None) -> Outcome:
         """What came of a run, by its id or path; of the latest one when None. Raises `InvalidInput`, `UnusableLog`."""
-        directory = RunDirectory.find(self.directory, reference)
+        directory = self._found(reference)
         return read_outcome(directory, living_holder(directory.lease, self.clock))
 
     def surveyed(self, reference: str | None = None) -> Surveyed | None:
         """What came of a profiling, by its id or path; None where that is a run. Raises as `report`."""
-        directory = RunDirectory.find(self.directory, reference)
+        directory = self._found(reference)
         return read_surveyed(directory, living_holder(directory.lease, self.clock))
 
     def fetch(self, outcome: Outcome, folder: Path) -> Path:
@@ -571,6 +580,9 @@ class Session:
         if best is None or best.checkpoint is None:
             raise InvalidInput("RUN", f"run {outcome.state.run} has no checkpoint; leave --fetch out")
         return fetch(best.checkpoint, folder, self.manager.depots())
+
+    def _found(self, reference: str | None) -> RunDirectory:
+        return to_report(self.directory) if reference is None else RunDirectory.find(self.directory, reference)
 
     def _seen(self, tuning: Tuning) -> Tuning:
         return replace(tuning, cloud=self.seen(tuning.cloud, tuning.by_hand), given=tuning.by_hand)

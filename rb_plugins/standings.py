@@ -115,7 +115,7 @@ def run_tables(watched: Watched) -> Iterator[Table]:
     """Where one run stands."""
     yield _figures(watched)
     if watched.estimate is not None and watched.state.stages:
-        yield outcome_table(watched.estimate, watched.state, watched.bill)
+        yield outcome_table(watched.estimate, watched.state, watched.bill, watched.t_s)
     if watched.state.trials:
         yield _trials(watched)
     if watched.recent:
@@ -127,7 +127,10 @@ def headline(watched: Watched) -> list[str]:
     kind = "profiling" if watched.profiles else "run"
     reason = f" ({watched.reason.splitlines()[0]})" if watched.reason else ""
     lines = [f"{kind} {watched.directory.run}: {watched.condition.value}{reason}"]
-    if watched.holder is not None:
+    if watched.condition is Condition.STARTING:
+        what = "go on with it" if watched.last_utc else "begin it"
+        lines.append(f"{watched.holder} is about to {what}")
+    elif watched.holder is not None:
         lines.append(f"{watched.holder} is at work on it")
     elif watched.condition is Condition.KILLED:
         lines.append(f"no process is at work on it; the last it wrote was at {watched.last_utc}")
@@ -163,7 +166,7 @@ def _next(watched: Watched) -> str:
         return "run --resume"
     if watched.condition in (Condition.UNBEGUN, Condition.UNREADABLE):
         return ""
-    return "stop" if watched.condition is Condition.RUNNING else "report"
+    return "stop" if watched.condition in (Condition.STARTING, Condition.RUNNING) else "report"
 
 
 def _mark(kept: bool | None) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rb_core.errors import InvalidInput
-from rb_core.eventlog import read_log
-from rb_core.events import SCHEMA, RunStarted
+from rb_core.errors import InvalidInput, UnusableLog
+from rb_core.eventlog import open_log, parse_log, read_log
+from rb_core.events import SCHEMA, Event, RunStarted
 from rb_core.lease import Holder
 from rb_core.ledger import Ledger, ledger
 from rb_core.report import Table, duration, money
@@ -95,25 +96,36 @@ def read_surveyed(directory: RunDirectory, holder: Holder | None = None) -> Surv
     Raises:
         UnusableLog: the log cannot be read.
     """
-    if not _is_one(directory):
+    if not is_profiling(directory):
         return None
     events = read_log(directory.events).events
-    if not events or not isinstance(events[0], RunStarted) or PROFILING not in events[0].problem:
+    started = _profiling(events)
+    if started is None:
         return None
     state = fold(events)
     try:
-        cloud = read_cloud(events[0].problem.get("cloud"), folder=directory.path, price_books=no_books)
+        cloud = read_cloud(started.problem.get("cloud"), folder=directory.path, price_books=no_books)
     except InvalidInput:
         return None
     return Surveyed(
-        directory=directory, target=events[0].target, state=state, bill=ledger(state, cloud), holder=holder
+        directory=directory, target=started.target, state=state, bill=ledger(state, cloud), holder=holder
     )  # fmt: skip
 
 
-def _is_one(directory: RunDirectory) -> bool:
-    """Whether the first line of a log may be that of a profiling: the whole of a run's is long."""
+def is_profiling(directory: RunDirectory) -> bool:
+    """Whether a log begins as that of a profiling; of one that cannot be read nobody can say so."""
     try:
-        with directory.events.open("rb") as log:
-            return f'"{PROFILING}"'.encode() in log.readline()
-    except OSError:
+        with open_log(directory.events) as log:
+            first = log.readline()
+        # A run's is long, and need not be parsed.
+        if f'"{PROFILING}"'.encode() not in first:
+            return False
+        return _profiling(parse_log(first, str(directory.events)).events) is not None
+    except (OSError, UnusableLog):
         return False
+
+
+def _profiling(events: Sequence[Event]) -> RunStarted | None:
+    """The start of a profiling; None where these are the events of something else."""
+    started = events[0] if events else None
+    return started if isinstance(started, RunStarted) and PROFILING in started.problem else None

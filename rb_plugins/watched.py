@@ -151,7 +151,7 @@ class Watched:
     @property
     def resumable(self) -> bool:
         """Whether `rb-tune` can go on with it."""
-        left = self.condition not in (Condition.RUNNING, Condition.DONE, Condition.UNREADABLE)
+        left = self.condition not in (Condition.STARTING, Condition.RUNNING, Condition.DONE, Condition.UNREADABLE)
         return left and not self.profiles and self.directory.request.exists()
 
     def _kept(self, limit: float | None, so_far: float, at_the_end: float | None) -> bool | None:
@@ -237,7 +237,10 @@ class Watch:
     def _begin(self, events: Sequence[Event], holder: Holder | None) -> Reckoning:
         started = events[0]
         if not isinstance(started, RunStarted):
-            raise UnusableLog(f"event log {self._directory.events} holds no run; it must begin with the start of one")
+            raise UnusableLog(
+                f"event log {self._directory.events} holds no run: it must begin with the start of one; restore it as "
+                "rb-tune wrote it, or name another run"
+            )
         self._started = started
         if PROFILING in started.problem:
             self._reckoning = Reckoning(_cloud(started, self._directory))
@@ -294,7 +297,9 @@ class Watch:
         if self._problem:
             return Condition.UNREADABLE
         ending = None if self._reckoning is None else self._reckoning.state.ending
-        return condition(began=self._last is not None, ending=ending, lives=holder is not None)
+        last = self._last
+        silent = holder is not None and last is not None and holder.came_after(last.utc)
+        return condition(began=last is not None, ending=ending, lives=holder is not None, silent=silent)
 
 
 def _cloud(started: RunStarted, directory: RunDirectory) -> Cloud:

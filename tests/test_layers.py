@@ -31,8 +31,8 @@ LAYERS = (
 LAYER = {f"rb_core.{entry}": layer for layer, entries in enumerate(LAYERS) for entry in entries.split()}
 
 PURE = {
-    "__future__", "collections", "dataclasses", "enum", "functools", "itertools", "json", "math", "statistics",
-    "typing", "numpy", "scipy",
+    "__future__", "collections", "dataclasses", "difflib", "enum", "functools", "itertools", "json", "math",
+    "statistics", "typing", "numpy", "scipy",
 }  # fmt: skip
 """What values and logic may use: nothing that reads a clock, a file, the environment or another process."""
 

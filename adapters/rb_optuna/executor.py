@@ -82,7 +82,7 @@ class RubberBandExecutor:
         max_usd:
             Hard limit of the bill of each round, checked before each launch.
         on_deadline:
-            ``"finish"`` the rest as cheaply as possible when the deadline has come, or ``"stop"``.
+            ``"finish"`` the rest when the deadline has come, for less where that ends no later, or ``"stop"``.
         seed:
             Seed of planning and profiling.
         checkpoints:

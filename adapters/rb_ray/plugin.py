@@ -49,6 +49,9 @@ def _provider(*, cloud: Cloud, clock: Clock, inbox: Inbox) -> Provider:
 
 
 def _s3(*, uri: str) -> Depot:
+    from rb_plugins.importable import require
+
+    require("pyarrow", "pyarrow.fs", key="run.storage", user="s3://", extra="ray")
     from rb_ray.depots.s3 import s3_depot
 
     return s3_depot(uri=uri)
@@ -57,3 +60,6 @@ def _s3(*, uri: str) -> Depot:
 def _require_ray(key: str) -> None:
     if find_spec("ray") is None:
         raise InvalidInput(key, "'ray' needs Ray: pip install 'rubberband-tune[ray]'")
+    from rb_plugins.importable import require
+
+    require("ray", key=key, user="'ray'", extra="ray")

@@ -10,7 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from rb_core.bracket import Bracket
-from rb_core.cluster import Cluster, HeldNode
+from rb_core.cluster import NOT_NEXT, Cluster, HeldNode
 from rb_core.engine.failures import Failures
 from rb_core.engine.places import Place, Places
 from rb_core.engine.running import RunningTrial, Setting, remove
@@ -204,7 +204,7 @@ class ChainRun:
                 if state.trials[t].phase is TrialPhase.FAILED
             }
             self._left_here = [t for t in mine[-1].trials if state.trials[t].phase is TrialPhase.LEFT]
-            self._settle(tuple(left))
+            self._settle(tuple(left), "not needed by the run as it was resumed")
 
     def move(self, allocations: Sequence[StageAllocation]) -> None:
         """Run the current stage and what follows it under other allocations.
@@ -332,12 +332,14 @@ class ChainRun:
     def _instance_type(self) -> InstanceType:
         return self._setting.request.problem.cloud.instance_type(self.allocations[self.stage].instance_type)
 
-    def _settle(self, trials: tuple[int, ...]) -> None:
-        """Have the stage's nodes, and start these trials as there is room."""
+    def _settle(self, trials: tuple[int, ...], surplus: str = NOT_NEXT) -> None:
+        """Have the stage's nodes, and start these trials as there is room; `surplus` says why other nodes go."""
         allocation = self.allocations[self.stage]
         self._at_barrier = self._moving = False
         self._cluster.trains = lambda: bool(self.running or self._doubts)
-        self._cluster.resize(self._instance_type, allocation.nodes, chain=self.number, stage=self.stage)
+        self._cluster.resize(
+            self._instance_type, allocation.nodes, chain=self.number, stage=self.stage, surplus=surplus
+        )
         self._queue.extend(trials)
         self._places = Places(
             Placement(
@@ -424,7 +426,7 @@ class ChainRun:
             for name in idle:
                 self._places.lose(name)
             self._cluster.want(self._cluster.serving - len(idle))
-            self._cluster.release(idle, "idle, and not needed for the next stage")
+            self._cluster.release(idle, f"idle, and {NOT_NEXT if following else 'nothing is left to run on it'}")
 
     def _following(self) -> StageAllocation | None:
         """What the stage after this one is allocated."""
@@ -437,7 +439,7 @@ class ChainRun:
         if not self.running and not self._doubts:
             trials = tuple(self._queue)
             self._queue.clear()
-            self._settle(trials)
+            self._settle(trials, "not needed by the new plan")
 
     def _passed(self, trial: int) -> bool:
         """Whether a trial had saved the end of its stage, with a score, before its start was cut short."""

@@ -288,7 +288,7 @@ class Loop:
     def _time_is_up(self) -> None:
         if self._setting.request.on_deadline is OnDeadline.STOP:
             raise TimeUp
-        self._setting.journal.warn("the deadline has come; the rest is run as cheaply as possible")
+        self._setting.journal.warn("the deadline has come; the rest is run, for less where that ends no later")
         for lane in self._lanes:
             lane.replan("the deadline has come")
 

@@ -22,7 +22,7 @@ class OnDeadline(StrEnum):
     """What happens when the deadline has come and work is left."""
 
     FINISH = "finish"
-    """The rest is run as cheaply as possible, and the miss is reported."""
+    """The rest is run, for less where that ends no later, and the miss is reported."""
     STOP = "stop"
     """Every trial saves and ends, everything is given back, and the best so far is named."""
 

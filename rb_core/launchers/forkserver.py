@@ -51,7 +51,13 @@ def main(control_descriptor: int, parent: int) -> None:
 def prepare(preparation: Preparation) -> tuple[Prepared, Target | TrainingFunction]:
     """Import the modules, and the target if that is asked for and does no harm."""
     for name in preparation.modules:
-        importlib.import_module(name)
+        try:
+            importlib.import_module(name)
+        except (Exception, SystemExit) as error:
+            said = (str(error).strip().splitlines() or [""])[-1].strip()
+            broken = f"needs {name}, which cannot be imported ({type(error).__name__}: {said})"
+            problem = InvalidInput("run.launcher", f"{broken}; `rb-tune doctor` says how to mend it")
+            return Prepared(problem=problem), preparation.target
     if "torch" in sys.modules:
         import torch
 

@@ -37,7 +37,7 @@ class Prepared:
     """The fork-server's answer.
 
     Attributes:
-        problem: what is wrong with the target, if anything.
+        problem: what is wrong with the target or with a module, if anything.
         unfit: why the target must not be imported before the fork; empty when it may.
     """
 

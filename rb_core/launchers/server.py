@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
@@ -34,20 +35,26 @@ _ENVIRONMENT = {
 _CLOSING_S = 10.0
 
 
+class SlowImport(LaunchFailure):
+    """What a fork-server was to import took longer than it was given; its processes have been ended."""
+
+
 class ForkServer:
     """A running fork-server.
 
     Args:
         preparation: what it is to import.
+        limit_s: how long that may take; None for as long as it takes.
 
     Attributes:
         prepared: its answer to that.
 
     Raises:
         LaunchFailure: it could not be started, or ended while it imported the modules.
+        SlowImport: the imports took longer than `limit_s`.
     """
 
-    def __init__(self, preparation: Preparation) -> None:
+    def __init__(self, preparation: Preparation, *, limit_s: float | None = None) -> None:
         descriptor, name = tempfile.mkstemp(prefix="fork-server-")
         os.unlink(name)
         self._output = os.fdopen(descriptor, "rb")
@@ -70,8 +77,14 @@ class ForkServer:
                 self._output.close()
                 raise LaunchFailure(f"the fork-server could not be started: {error}") from error
         try:
+            self._control.settimeout(limit_s)
             send_frame(self._control, pickle.dumps(preparation))
             self.prepared: Prepared = pickle.loads(receive_frame(self._control))
+            self._control.settimeout(None)
+        except TimeoutError:
+            os.killpg(self._process.pid, signal.SIGKILL)  # nobody has collected it, so the number is still its own
+            self.close()
+            raise SlowImport(f"{preparation.target.name} was not imported within {limit_s:g} s") from None
         except (OSError, EOFError):
             self._process.wait()
             said = self._said()
@@ -128,6 +141,23 @@ class ForkServer:
         return ""
 
 
+def try_out(target: Target, *, limit_s: float) -> None:
+    """Import the training function as launchers do, in a process that ends with it.
+
+    Args:
+        target: the training function.
+        limit_s: how long that may take.
+
+    Raises:
+        InvalidInput: it cannot be imported or called.
+        SlowImport: that took too long to say.
+        LaunchFailure: no process could be started, or it ended on import.
+    """
+    with ForkServer(Preparation(target=target, modules=(), preload=True), limit_s=limit_s) as server:
+        if server.prepared.problem is not None:
+            raise server.prepared.problem
+
+
 def warm(target: Target, modules: tuple[str, ...], *, remark: str = "") -> tuple[ForkServer, str]:
     """Start a fork-server that has imported the training function too, if that does no harm.
 
@@ -140,7 +170,7 @@ def warm(target: Target, modules: tuple[str, ...], *, remark: str = "") -> tuple
         The fork-server, and a remark for the user where every rank has to import the function anew; else empty.
 
     Raises:
-        InvalidInput: the training function cannot be imported or called.
+        InvalidInput: the training function cannot be imported or called, or a module cannot be imported.
         LaunchFailure: no process could be started.
     """
     server = ForkServer(Preparation(target=target, modules=modules, preload=not remark))

@@ -39,6 +39,11 @@ def visible(environ: Mapping[str, str], count: int) -> tuple[str, ...]:
     return tuple(found)
 
 
+def may_have_gpu(device_files: Path = Path("/dev"), proc: Path = _PROC, command: str = "nvidia-smi") -> bool:
+    """Whether anything here is NVIDIA's: a device file, its driver or the driver's program. Starts nothing."""
+    return any(device_files.glob("nvidia*")) or proc.is_dir() or shutil.which(command) is not None
+
+
 def gpu_count(proc: Path = _PROC, command: Sequence[str] = ("nvidia-smi", "-L")) -> int:
     """GPUs of this machine, as the driver lists them; 0 when there is no driver."""
     try:

@@ -13,7 +13,7 @@ from rb_core.spec import Stage
 from rb_plugins.config.shape import shaped
 from rb_plugins.config.source import naming, read_table
 
-_ANSWERS = ("expected", "simulated", "baselines", "confidence", "explain")
+_ANSWERS = ("expected", "simulated", "baselines", "confidence", "explain", "objective")
 """What `rb-tune plan` tells about a plan beside it; read back as it is."""
 
 _ANOTHER = "the plan seems to be for another problem; rb-tune plan --json makes one for this"
@@ -57,6 +57,7 @@ class PlanTable:
     baselines: Any = None
     confidence: Any = None
     explain: Any = None
+    objective: Any = None
     cost_lower_bound_usd: float = 0.0
     fingerprint: str = ""
 

@@ -27,7 +27,10 @@ _SLOTS = re.compile(r"[1-9]\d*", re.ASCII)
 
 
 def _by_slots(value: object) -> object:
-    for name in value if isinstance(value, dict) else ():
+    if not isinstance(value, dict):
+        such = 'such as {1 = 10.0, 2 = 6.0} in TOML, {"1": 10.0, "2": 6.0} in JSON'
+        raise InvalidInput("", f"must be an object with a value for each number of slots, {such}, got {value!r}")
+    for name in value:
         if not _SLOTS.fullmatch(name):
             raise InvalidInput(name, "must be a number of slots, such as 1 or 2")
     return value

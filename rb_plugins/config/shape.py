@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
@@ -56,7 +57,7 @@ def shaped(shape: type[Shape], data: object, key: str = "", *, free: Collection[
         checked: Shape = _adapter(shape).validate_json(json.dumps(data), strict=True, extra="forbid")
         return checked
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first = _most_telling(error.errors(include_url=False))
         problem = _in_words(shape, first)
         path = ""
         for part in first["loc"]:
@@ -84,6 +85,18 @@ def _adapter(shape: type) -> TypeAdapter[Any]:
     return _adapters[shape]
 
 
+def _most_telling(errors: Sequence[Any]) -> Any:
+    """The first error; where it misses a key that an unknown one beside it was meant to be, that one's."""
+    first = errors[0]
+    if first["type"] == "missing":
+        *parent, name = first["loc"]
+        for other in errors:
+            *place, given = other["loc"] or ("",)
+            if other["type"] == "unexpected_keyword_argument" and place == parent and _near(str(given), [str(name)]):
+                return other
+    return first
+
+
 def _in_words(shape: type, error: Any) -> InvalidInput:
     kind, value = error["type"], error["input"]
     cause = error.get("ctx", {}).get("error")
@@ -94,14 +107,24 @@ def _in_words(shape: type, error: Any) -> InvalidInput:
     if kind == "missing":
         return InvalidInput("", _WORDS[kind])
     if kind in ("enum", "literal_error"):
-        return InvalidInput("", f"must be one of {error['ctx']['expected']}, got {_short(value)}")
+        expected = error["ctx"]["expected"]
+        meant = _near(value, re.findall("'([^']*)'", expected)) if isinstance(value, str) else ""
+        remedy = f'; write "{meant}"' if meant else ""
+        return InvalidInput("", f"must be one of {expected}, got {_short(value)}{remedy}")
     return InvalidInput("", f"{_WORDS.get(kind, error['msg'])}, got {_short(value)}")
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = _near(name, known)
+    hint = f"did you mean {near}? " if near else ""
     return f"is not a known key; {hint}known: {', '.join(known)}"
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    """What a name was meant to be: one that is spelt nearly so, or that begins it or is begun by it; else empty."""
+    close = get_close_matches(name, known, n=1)
+    begun = [other for other in known if name and (name.lower().startswith(other) or other.startswith(name.lower()))]
+    return next(iter([*close, *begun]), "")
 
 
 def _keys(shape: Any, path: Sequence[int | str]) -> list[str]:

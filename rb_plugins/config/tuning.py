@@ -57,11 +57,17 @@ class RunTable:
     sampling: Literal["random", "sobol"] = "random"
 
 
+def _list_of_slots(value: object) -> object:
+    if not isinstance(value, list):
+        raise InvalidInput("", f"must be a list of numbers of slots, such as [1, 2], got {value!r}")
+    return tuple(value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuringTable:
     """The key `profile` where it says how to measure."""
 
-    slots: tuple[int, ...] = ()
+    slots: Annotated[tuple[int, ...], BeforeValidator(_list_of_slots)] = ()
     budget_s: Seconds = DEFAULT_PROFILING_S
     types: Literal["all", "first"] = "all"
 
@@ -169,8 +175,26 @@ def read_space(table: Mapping[str, Any], *, key: str = "space") -> Space:
     return space
 
 
+_KNOWN = "{iteration_s = {1 = 10.0, 2 = 6.0}}"
+_MEASURED = '{slots = [1, 2], budget_s = "60s"}'
+
+
 def _profile(data: object, folder: Path) -> tuple[ScalingProfile | Measuring, Speeds]:
-    if isinstance(data, str) or (isinstance(data, Mapping) and "iteration_s" in data):
+    if not isinstance(data, str | Mapping):
+        raise InvalidInput(
+            "profile",
+            f"must be the path of a profile file, a profile such as {_KNOWN}, or how to measure one, such as "
+            f"{_MEASURED}; got {data!r}",
+        )
+    if isinstance(data, Mapping) and "iteration_s" in data:
+        for name in ("slots", "budget_s", "types"):
+            if name in data:
+                raise InvalidInput(
+                    f"profile.{name}",
+                    "says how to measure, and iteration_s gives what was measured; write either a profile such as "
+                    f"{_KNOWN}, or how to measure one, such as {_MEASURED}",
+                )
+    if isinstance(data, str) or "iteration_s" in data:
         known = read_profile_table(data, folder=folder)
         return known.value(), known.known_speeds()
     return shaped(MeasuringTable, data, "profile").value(), Speeds()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
+import secrets
+import stat
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -127,11 +130,27 @@ def write(story: Story, path: Path) -> None:
 
 
 def write_text(text: str, path: Path) -> None:
-    """Write a page into a file. Raises `InvalidInput` when that cannot be done."""
+    """Write a page into a file, whole or not at all. Raises `InvalidInput` when that cannot be done."""
     try:
-        path.write_text(text, encoding="utf-8")
+        if path.exists() and not path.is_file():  # a pipe or a device
+            path.write_text(text, encoding="utf-8")
+        else:
+            _put(text, path.resolve())
     except OSError as error:
         raise InvalidInput("--html", f"{path} cannot be written: {error.strerror}; name another file") from None
+
+
+def _put(text: str, path: Path) -> None:
+    draft = path.with_name(f".rb-tune-{secrets.token_hex(8)}.html")
+    try:
+        with draft.open("x", encoding="utf-8") as file:
+            file.write(text)
+        if path.exists():
+            draft.chmod(stat.S_IMODE(path.stat().st_mode))
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _section(each: Section) -> Markup:

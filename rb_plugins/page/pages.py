@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,15 +35,30 @@ from rb_plugins.rundir import RunDirectory
 
 
 def check_page(path: Path) -> None:
-    """Raise `InvalidInput` when a page could not be written there; an empty path stands for the run's directory."""
-    if path == Path():
-        return
-    folder = path.absolute().parent
-    if path.is_dir() or not folder.is_dir():
-        problem = "is a folder" if path.is_dir() else f"cannot be written: there is no folder {folder}"
+    """Raise `InvalidInput` when a page could not be written there, before anything begins; nothing is made."""
+    problem = _unwritable(path)
+    if problem:
         raise InvalidInput("--html", f"{path} {problem}; name another file")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise InvalidInput("--html", f"{path} cannot be written to; name another file")
+
+
+def _unwritable(path: Path) -> str:
+    """Why a page could not be written there; empty where it could."""
+    try:
+        found: int | None = path.stat().st_mode
+    except FileNotFoundError:
+        found = None
+    except OSError as error:
+        return f"cannot be written: {error.strerror}"
+    if found is not None and stat.S_ISDIR(found):
+        return "is a folder"
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        return f"cannot be written: there is no folder {folder}"
+    # A file is put in the place of another one; a pipe or a device is written to.
+    wanted = [(path, os.W_OK)] if found is not None else []
+    wanted += [(folder, os.W_OK | os.X_OK)] if found is None or stat.S_ISREG(found) else []
+    refused = [place for place, mode in wanted if not os.access(place, mode, effective_ids=True)]
+    return f"cannot be written: {refused[0]} cannot be written to by this user" if refused else ""
 
 
 def run_page(outcome: Outcome, path: Path) -> Path:

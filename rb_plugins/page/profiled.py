@@ -30,6 +30,7 @@ def profile_page(told: ProfileTable, *, name: str, repeating: Repeating) -> str:
         ("a trial starts in", seconds(profile.start_s.mean), f"std {seconds(profile.start_s.std)}"),
         ("and saves in", seconds(profile.save_s.mean), f"std {seconds(profile.save_s.std)}"),
         ("speed differs by", f"{profile.trial_cv:.1%}", "between configurations"),
+        ("and by", f"{profile.run_cv:.1%}", "between runs"),
         ("profiling took", duration(told.seconds), money(told.usd) if told.usd else ""),
     ]
     sections = [Section(name="scaling", title="Scaling", content=scaling_section(scaling))]

@@ -202,7 +202,7 @@ def _best(state: RunState) -> tuple[Table, ...]:
         return ()
     rows = [(name, repr(value)) for name, value in best.config.items()]
     if best.last_checkpoint is not None:
-        rows.append(("its last checkpoint", best.last_checkpoint.path))
+        rows.append((f"its last checkpoint, of iteration {best.last_checkpoint.iterations}", best.last_checkpoint.path))
     columns = ("what", "value")
     return (Table(title=f"The best: trial {best.trial}", columns=columns, words=columns, rows=tuple(rows)),)
 

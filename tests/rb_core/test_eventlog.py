@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+import os
 import resource
 import stat
 
@@ -25,6 +26,7 @@ from rb_core.events import (
     TrialInterrupted,
     TrialReported,
 )
+from rb_core.logtail import LogTail
 
 WHEN = {"t_s": 1.5, "utc": "2000-01-01T00:00:01.500000+00:00"}
 STARTED = RunStarted(
@@ -138,6 +140,14 @@ GARBAGE = {
     "key missing": (line(READY).replace('"node":"r-0"', '"nod":"r-0"').strip(), "nod, node missing or unknown"),
     "wrong type": (line(READY).replace('"r-0"', "[]").strip(), "node: Input should be a valid string"),
     "no time": (line(READY).replace("1.5,", '"soon",').strip(), "t_s: Input should be a valid number"),
+    **{
+        f"time {time}": (line(READY).replace("1.5,", f"{time},").strip(), "is no NodeReady: t_s: ")
+        for time in ("1e400", "-1e400", '{"$float":"NaN"}', "1e300", "1" + 400 * "0", '"1e400"')
+    },
+    "lost never": (
+        line(NodeLost(**WHEN, node="r-0", reason="reclaimed", until_s=math.inf)).strip(),
+        "is no NodeLost: until_s: must be a number within 1e+12, got inf",
+    ),
 }
 
 
@@ -155,6 +165,21 @@ def test_an_edited_line_is_refused_by_number_with_a_remedy(tmp_path, text, probl
 def test_a_missing_log_is_named(tmp_path):
     with pytest.raises(UnusableLog, match="cannot be read: No such file"):
         read_log(tmp_path / "none")
+
+
+@pytest.mark.parametrize("read", [read_log, lambda path: LogTail(path).read()], ids=["whole", "bit by bit"])
+@pytest.mark.parametrize("odd", ["pipe", "device", "folder"])
+def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path, read, odd):
+    path = tmp_path / "log"
+    match odd:
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "folder":
+            path.mkdir()
+    with pytest.raises(UnusableLog, match=r"is no file; restore it as rb-tune wrote it$"):
+        read(path)
 
 
 def test_a_place_where_no_log_can_be_is_named(tmp_path):

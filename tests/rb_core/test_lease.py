@@ -51,6 +51,8 @@ def test_a_lease_is_there_while_it_is_held_for_its_owner_alone(path):
         assert holder.is_here
         assert holder.is_alive(NOW + timedelta(days=1))
         assert (holder.pid, holder.renewed) == (os.getpid(), NOW.isoformat())
+        assert holder.came_after((NOW - timedelta(seconds=1)).isoformat())
+        assert not any(holder.came_after(utc) for utc in (NOW.isoformat(), "", "soon", "1999-01-01T00:00:00"))
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert str(holder).startswith(f"process {os.getpid()} on ")
     assert list(path.parent.iterdir()) == []

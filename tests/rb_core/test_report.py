@@ -7,6 +7,7 @@ import pytest
 
 from rb_core.hardware import Cloud, InstanceType, Latency, PriceDate
 from rb_core.ledger import Items, Ledger, StageCost
+from rb_core.measurement import BETWEEN_RUNS_CV
 from rb_core.plan import AllocationPlan, Objective, Problem, StageAllocation
 from rb_core.profile import ScalingProfile
 from rb_core.report import (
@@ -15,6 +16,8 @@ from rb_core.report import (
     bill_table,
     comparison_table,
     duration,
+    kept,
+    limit_line,
     missed,
     money,
     outcome_table,
@@ -138,7 +141,15 @@ def test_profile_table_gives_speeds_against_the_fewest_slots():
     profile = ScalingProfile(iteration_s={2: Latency(mean=2.0, std=0.1), 1: Latency(mean=3.0)}, trial_cv=0.05)
     table = profile_table(profile)
     assert table.rows == (("1", "3 s", "0 s", "1.00x"), ("2", "2 s", "0.1 s", "1.50x"))
-    assert "5.0%" in table.title
+    assert table.title.endswith("speed differs by 5.0% between configurations and by 0.0% between runs")
+
+
+def test_profile_table_says_what_of_the_spread_between_runs_was_assumed():
+    profile = ScalingProfile(iteration_s={1: Latency(mean=3.0)}, run_cv=0.13)
+    assert profile_table(profile).title.endswith(" and by 13.0% between runs")
+    measured = profile_table(profile, measured=True).title
+    assert measured.endswith(" and by 13.0% (5.0% assumed, 12.0% measured) between runs")
+    assert BETWEEN_RUNS_CV == 0.05
 
 
 def test_outcome_table_puts_actual_beside_predicted_and_marks_what_has_not_ended():
@@ -150,6 +161,16 @@ def test_outcome_table_puts_actual_beside_predicted_and_marks_what_has_not_ended
     assert table.rows[0] == ("0", "4", "2 box", "1", "50.0 s", "55.0 s", "0.5000 usd", "0.6000 usd")
     assert table.rows[1][5] == "5.0 s (not ended)"
     assert table.rows[2][-2:] == ("2.500 usd (2.050 usd .. 2.950 usd)", "0.7000 usd")
+    assert table.rows[2][5] == "60.0 s (not ended)"
+
+
+def test_outcome_table_counts_what_has_not_ended_up_to_now():
+    state = run_state()
+    costs = tuple(
+        StageCost(chain=0, stage=k, start_s=0.0, end_s=None, cost_usd=0.1, idle_fraction=0.0) for k in range(2)
+    )
+    table = outcome_table(estimate(), state, Ledger(cost_usd=0.2, stages=costs), state.t_s + 30.0)
+    assert [row[5] for row in table.rows] == ["55.0 s", "35.0 s (not ended)", "90.0 s (not ended)"]
 
 
 @pytest.mark.parametrize(("mode", "order"), [("max", ["1", "0", "3", "2"]), ("min", ["0", "1", "3", "2"])])
@@ -165,6 +186,30 @@ def test_what_was_missed_is_said_with_how_much():
     assert missed(problem(deadline_s=100), 100, 1e9) == ""
     assert missed(problem(deadline_s=100), 125, 0) == "the deadline of 1 min 40 s was missed by 25.0 s (25%)"
     assert missed(problem(budget_usd=2), 0, 3) == "the budget of 2.000 usd was exceeded by 1.000 usd (50%)"
+
+
+def test_what_was_kept_is_said_with_how_much_was_left():
+    assert kept(problem(), 0, 0) == kept(problem(deadline_s=100), 125, 0) == kept(problem(budget_usd=2), 0, 3) == ""
+    assert kept(problem(deadline_s=100), 75, 1e9) == "the deadline of 1 min 40 s was kept, with 25.0 s (25%) to spare"
+    assert kept(problem(budget_usd=2), 1e9, 1) == "the budget of 2.000 usd was kept, with 1.000 usd (50%) to spare"
+
+
+@pytest.mark.parametrize(
+    ("objective", "factor", "line"),
+    [
+        ({"deadline_s": 45}, None, "deadline: 45.0 s; this plan is expected to end 5.0 s before it"),
+        ({"deadline_s": 39}, None, "deadline: 39.0 s; this plan is expected to end 1.0 s after it"),
+        (
+            {"deadline_s": 13650}, 1.5,
+            "deadline: 3 h 48 min (13650 s), 1.5 times the fastest plan's 2 h 32 min; "
+            "this plan is expected to end 3 h 47 min before it",
+        ),
+        ({"budget_usd": 5}, None, "budget: 5.000 usd; this plan is expected to cost 2.000 usd less"),
+        ({"budget_usd": 2.5}, None, "budget: 2.500 usd; this plan is expected to cost 0.5000 usd more"),
+    ],
+)  # fmt: skip
+def test_the_limit_of_a_plan_is_said_in_a_line(objective, factor, line):
+    assert limit_line(Objective(**objective), (40.0, 3.0), factor=factor) == line
 
 
 def test_a_bill_shows_what_cost_something_and_where_its_prices_came_from():

@@ -57,7 +57,8 @@ def problem(write) -> Path:
 def test_plan_prints_the_agreed_object(problem):
     plan = answer("plan", problem)
     assert set(plan) == {
-        "schema", "planner", "stages", "expected", "simulated", "baselines", "cost_lower_bound_usd", "fingerprint"
+        "schema", "planner", "stages", "expected", "simulated", "baselines", "cost_lower_bound_usd", "objective",
+        "fingerprint",
     }  # fmt: skip
     assert plan["planner"] == "exact"
     assert [(s["trials"], s["iterations"]) for s in plan["stages"]] == [(4, 10), (2, 20), (1, 40)]

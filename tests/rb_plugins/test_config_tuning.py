@@ -112,10 +112,35 @@ def test_a_profile_may_be_known(load, tmp_path):
         ('metric = "accuracy"', 'metric = ""', r"^train\.metric: must be a non-empty string"),
         ("[1e-4, 1e-1]", "[0, 1e-1]", r"^space\.lr\.loguniform\[0\]: must be above 0"),
         ("loguniform", "loguniformly", r"^space\.lr\.loguniformly: must be the name of a scipy\.stats"),
+        ("loguniform", "log_uniform", r"^space\.lr\.log_uniform: must be .*, got 'log_uniform'; write loguniform"),
+        ("loguniform", "logunifrom", r"; write loguniform"),
+        ("randint", "int", r"^space\.layers\.int: must be .*; write randint"),
+        (
+            "[16, 32, 64]",
+            "{choice = [16, 32]}",
+            r"^space\.width\.choice: .*; write choices as a list, such as \[16, 32\]",
+        ),
+        ("[space]", "[spaces]", r"^spaces: is not a known key; did you mean space\? known: "),
+        ("target =", "traget =", r"^train\.traget: is not a known key; did you mean target\? known: "),
+        (
+            'mode = "max"',
+            'mode = "maximize"',
+            r"^train\.mode: must be one of 'max' or 'min', got 'maximize'; write \"max\"",
+        ),
         ("[16, 32, 64]", "16", r"^space\.width: must be a list of choices"),
         ("[16, 32, 64]", "[]", r"^space\.width: must hold at least one choice"),
         ("[16, 32, 64]", "{choice = 3}", r"^space\.width: must be a list of choices"),
         ("R = 27", "R = 2", r"^experiment\.successive_halving\.r: must not exceed R \(2\), got 3"),
+        (
+            "slots = [1, 2]",
+            "slots = 2",
+            r"^profile\.slots: must be a list of numbers of slots, such as \[1, 2\], got 2",
+        ),
+        (
+            "slots = [1, 2]",
+            "iteration_s = 3.0",
+            r"^profile\.budget_s: says how to measure, .*; write either a profile such ",
+        ),
         ("slots = [1, 2]", "slots = [1, 0]", r"^profile\.slots\[1\]: must be a positive integer, got 0"),
         ('"30s"', '"soon"', r"^profile\.budget_s: must be seconds or a duration"),
         ('"10m"', "0", r"^run\.checkpoint_every_s: must be a finite number above 0"),
@@ -138,6 +163,22 @@ def test_what_is_wrong_is_named(load, old, new, message):
         return
     with pytest.raises(InvalidInput, match=message):
         load(text)
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        (
+            "3",
+            r"^profile: must be the path of a profile file, .* such as {slots = \[1, 2\], budget_s = \"60s\"}; got 3",
+        ),
+        ("{iteration_s = 3.0}", r"^profile\.iteration_s: must be an object with .*, such as {1 = 10\.0, .*, got 3\.0"),
+        ("{iteration_s = {1 = 3.0}, slots = [1]}", r"^profile\.slots: .*; write .* such as {iteration_s = {1 = 10\.0"),
+    ],
+)
+def test_a_profile_of_no_form_is_told_the_forms_that_there_are(load, profile, message):
+    with pytest.raises(InvalidInput, match=message):
+        load(f"profile = {profile}\n" + FILE.replace('[profile]\nslots = [1, 2]\nbudget_s = "30s"\n', ""))
 
 
 @pytest.mark.parametrize(

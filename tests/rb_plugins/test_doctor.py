@@ -11,10 +11,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rb_plugins import health, installed
+from rb_plugins import health, importable, installed
 from rb_plugins.cli import main
 from rb_plugins.credentials import found_credentials
 from rb_plugins.installed import Extra, Package, extras, install_command
+
+PACKAGES = ("torch", "greenlet", "optuna", "pyarrow", "ray", "boto3", "matplotlib", "prometheus-client")
+
+
+@pytest.fixture(autouse=True)
+def _only_light_imports(monkeypatch):
+    """What extras bring takes seconds to import; one test has all of it imported, and the others something light."""
+    monkeypatch.setattr(importable, "MODULES", dict.fromkeys(PACKAGES, "json"))
 
 
 def doctor(*, status: int = 0) -> dict:
@@ -37,6 +45,45 @@ def test_a_sound_setup_works():
     (torch,) = [extra for extra in answer["extras"] if extra["extra"] == "torch"]
     assert torch["state"] == "installed"
     assert torch["packages"][0]["lowest"] == "2.6"
+
+
+def test_all_that_is_installed_can_be_imported(monkeypatch):
+    monkeypatch.undo()
+    answer = doctor()
+    assert {extra["state"] for extra in answer["extras"]} == {"installed"}
+    assert [package for extra in answer["extras"] for package in extra["packages"] if package["problem"]] == []
+    assert {extra["install"] for extra in answer["extras"]} == {None}
+
+
+def test_a_package_that_cannot_be_imported_is_broken_and_told_how_to_mend(monkeypatch, tmp_path):
+    (tmp_path / "broken_one.py").write_text("raise ImportError('look here:\\n  libgone.so.1: cannot open')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(importable.MODULES, "prometheus-client", "broken_one")
+    (report,) = [extra for extra in doctor()["extras"] if extra["extra"] == "report"]
+    assert report["state"] == "broken"
+    assert [package["problem"] for package in report["packages"]] == [
+        None, "cannot be imported: libgone.so.1: cannot open"
+    ]  # fmt: skip
+    assert report["install"].endswith("-m pip install --force-reinstall 'prometheus-client>=0.20'")
+    lines = CliRunner().invoke(main, ["doctor"]).stdout.splitlines()
+    row = next(number for number, line in enumerate(lines) if "[report]" in line)
+    assert lines[row].startswith("broken ")
+    assert [line.strip() for line in lines[row + 1 : row + 3]] == [
+        "prometheus-client cannot be imported: libgone.so.1: cannot open", f"-> {report['install']}"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_torch_is_fetched_for_what_the_machine_has(monkeypatch, gpu):
+    monkeypatch.setattr(installed, "may_have_gpu", lambda: gpu)
+    real = installed._version
+    monkeypatch.setattr(installed, "_version", lambda name: "" if name == "torch" else real(name))
+    (torch,) = [extra for extra in doctor()["extras"] if extra["extra"] == "torch"]
+    for_cpus = "'torch>=2.6' --index-url https://download.pytorch.org/whl/cpu"
+    assert torch["install"].endswith("[torch]'" if gpu else for_cpus)
+    again = installed.reinstall_command("torch", "ray")
+    assert (for_cpus in again) is not gpu
+    assert again.endswith("--force-reinstall 'torch>=2.6' 'ray[tune]>=2.52'" if gpu else "reinstall 'ray[tune]>=2.52'")
 
 
 def test_nothing_slow_is_imported_and_nobody_contacted():

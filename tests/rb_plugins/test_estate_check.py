@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +16,7 @@ from rb_core.providers.ec2.clients import Clients
 from rb_core.providers.ec2.inspection import inspect
 from rb_core.providers.ec2.settings import Ec2Settings
 from rb_core.providers.ec2.supply import quota_code
+from rb_plugins import preflight
 from rb_plugins.cli import main
 
 REGION = "us-east-1"
@@ -161,3 +163,42 @@ def test_what_was_refused_lately_is_told(cloud):
 )
 def test_each_family_has_its_quota(name, market, code):
     assert quota_code(InstanceType(name=name, slots=1, usd_per_hour=1.0, market=market)) == code
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "said", "remedy"),
+    [
+        (
+            "import nowhere_to_be_found\n",
+            "train_small.py:train",
+            "could not be imported: ModuleNotFoundError: No",
+            "mend it",
+        ),
+        ("", "nowhere_to_be_found:train", "could not be imported: ModuleNotFoundError: No module named", "mend it"),
+        ("", "train_small.py:no_arguments", "must accept (config, trial), but its signature is ()", "change it"),
+    ],
+)
+def test_a_target_that_cannot_be_had_is_told_in_the_words_of_a_run(altered, source, target, said, remedy):
+    experiment = altered('target = "train_small.py:train"', f'target = "{target}"')
+    code = experiment.parent / "train_small.py"
+    code.write_text(f"{source}{code.read_text()}\n\ndef no_arguments():\n    pass\n")
+    found, _ = check(experiment, status=2)
+    assert found["target"]["verdict"] == "problem"
+    assert said in found["target"]["said"]
+    assert found["target"]["remedy"] == remedy
+    run = CliRunner().invoke(main, ["run", str(experiment)])
+    assert run.exit_code == 2
+    assert f"error: {found['target']['said']}" in run.stderr
+
+
+def test_a_target_that_takes_too_long_to_import_is_a_warning_and_ended(experiment, monkeypatch):
+    code = experiment.parent / "train_small.py"
+    mark = experiment.parent / "pid"
+    code.write_text(
+        f"{code.read_text()}\nimport os, time\nopen({str(mark)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
+    )
+    monkeypatch.setattr(preflight, "IMPORT_LIMIT_S", 3.0)
+    found, _ = check(experiment)
+    assert found["target"]["verdict"] == "warning"
+    assert "train_small.py:train was not imported within 3 s" in found["target"]["said"]
+    assert not mark.exists() or not Path(f"/proc/{mark.read_text()}").exists()

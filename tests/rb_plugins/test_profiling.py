@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -314,6 +315,15 @@ def test_money_is_not_spent_without_being_agreed_to(experiment, monkeypatch):
     done = CliRunner().invoke(main, ["profile", f"{experiment.parent / 'train_small.py'}:train", *options])
     assert done.exit_code == 2
     assert "--yes: is required where nobody can be asked" in done.stderr
+
+
+def test_the_spread_between_runs_is_told_with_what_was_assumed_of_it(experiment):
+    target = f"{experiment.parent / 'train_small.py'}:train"
+    arguments = ["--slots", "1", "--budget", "20s", "--config", '{"lr": 0.5}', "--launcher", "process"]
+    done = CliRunner().invoke(main, ["profile", target, *arguments])
+    assert done.exit_code == 0, done.stderr
+    title, *_ = done.stdout.splitlines()
+    assert re.search(r" and by \d+\.\d% \(5\.0% assumed, \d+\.\d% measured\) between runs$", title)
 
 
 def test_a_profiling_is_reported_on_by_the_command(experiment, monkeypatch):

@@ -159,3 +159,12 @@ def test_a_broken_invariant_names_the_command_that_repeats_the_run(run, monkeypa
         f"--faults {tmp_path}/faults.json --replan"
     )
     assert again in result.stderr
+
+
+def test_the_first_run_is_told_event_by_event_and_the_answer_last(run, answer):
+    result = run("--seeds", 2, "--seed", 7, "--events", faults=FAULTS)
+    assert (result.exit_code, result.stderr) == (0, "")
+    *events, last = map(json.loads, result.stdout.splitlines())
+    assert last == answer("--seeds", 2, "--seed", 7, faults=FAULTS)
+    assert (events[0]["event"], events[-1]["event"]) == ("RunStarted", "RunEnded")
+    assert len(events) == answer("--seeds", 1, "--seed", 7, faults=FAULTS)["events"]

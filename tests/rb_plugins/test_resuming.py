@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,20 +13,25 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from scipy.stats import uniform
 
 from rb_core.clock import SystemClock
+from rb_core.condition import Condition
 from rb_core.errors import InvalidInput, RunInterrupted, UnusableLog
 from rb_core.eventlog import line, read_log
 from rb_core.events import RunResumed, RunStarted, StageEnded, StageStarted, TrialCreated, TrialReported, TrialSaved
 from rb_core.hardware import Billing, Cloud, InstanceType, Latency
+from rb_core.launchers.process import ProcessLauncher
 from rb_core.lease import Holder
 from rb_core.plan import Objective
 from rb_core.profile import ScalingProfile
 from rb_core.spec import ExperimentSpec
 from rb_plugins import Session, make_manager
+from rb_plugins.cli import main
 from rb_plugins.rundir import RunDirectory
 from rb_plugins.terms import Terms
+from rb_plugins.watched import Watch
 
 NOBODY = 65534
 
@@ -152,12 +158,63 @@ def test_it_goes_on_with_all_that_was_recorded(folder, directory):
     assert json.loads((directory.path / "outcome.json").read_text()) == outcome.table()
 
 
+@pytest.mark.parametrize("how", ["session", "command"])
+def test_it_is_starting_from_before_the_launcher_is_until_it_has_written_that_it_goes_on(
+    folder, directory, monkeypatch, how
+):
+    seen = []
+    enter = ProcessLauncher.__enter__
+
+    def look(*_: object) -> None:
+        seen.append(Watch(directory, SystemClock()).look().condition)
+
+    def entered(launcher: ProcessLauncher) -> ProcessLauncher:
+        look()
+        return enter(launcher)
+
+    monkeypatch.setattr(ProcessLauncher, "__enter__", entered)
+    look()
+    if how == "session":
+        a_session(folder).resume(directory.run, observers=[look])
+        assert seen[2:] == [Condition.RUNNING] * (len(seen) - 3) + [Condition.DONE]
+    else:
+        done = CliRunner().invoke(main, ["run", "--resume", directory.run], env={"RB_HOME": str(folder / "home")})
+        assert done.exit_code == 0, done.stderr
+    assert seen[:2] == [Condition.INTERRUPTED, Condition.STARTING]
+    assert not directory.lease.exists()
+
+
 def test_a_new_objective_takes_the_place_of_the_old_one_and_keeps_its_confidence(folder, directory):
     going = a_session(folder).resumable(directory.run, Terms(budget_usd=5.0, max_usd=9.0, on_deadline="stop"))
     assert going.request.problem.objective == Objective(budget_usd=5.0, confidence=0.9)
     assert (going.request.max_usd, going.request.on_deadline.value, going.request.replan) == (9.0, "stop", True)
     assert going.request.record["objective"] == {"budget_usd": 5.0, "confidence": 0.9}
     assert a_session(folder).resumable(directory.run, Terms()).request.replan
+
+
+def test_a_deadline_that_can_no_longer_be_kept_is_told_with_what_can_be_done(folder, directory):
+    session = a_session(folder)
+
+    def late(**terms: object) -> str:
+        return session.resumable(directory.run, Terms(**terms)).late
+
+    assert late() == ""
+    changed(directory.events, '"mean":0.02', '"mean":1000.0')
+    assert late(deadline_s=3000.0) == late(budget_usd=5.0) == ""
+    told = late(deadline_s=1000.0)
+    assert re.match(
+        r"the deadline of 16 min 40 s can no longer be kept: .* are gone since the run began, and the rest takes "
+        r"33 min 2. s, so it would end at the soonest 16 min 4. s late; it is finished all the same; --deadline gives "
+        r"it a later one, of 33 min 2. s or more, and --on-deadline stop ends it then$",
+        told,
+    )
+    stops = late(deadline_s=1000.0, on_deadline="stop")
+    assert stops.endswith(" or more, and --on-deadline finish lets it go on")
+    assert "; it stops at its deadline; " in stops
+    changed(directory.events, '"deadline_s":600.0', '"deadline_s":0.001')
+    assert late().startswith("the deadline of 0.0 s has passed: ")
+    changed(directory.request, '"replan": true', '"replan": false')
+    assert ", so it would end as it is planned 33 min " in late()
 
 
 def test_a_changed_training_file_is_refused(refused, folder):
@@ -181,7 +238,7 @@ def test_a_training_file_that_is_gone_is_refused(refused, folder):
         ('"accuracy"', '"loss"', r"^train\.metric: .* from 'accuracy' to 'loss'"),
         ('"accuracy"', '"accuracy"\nmode = "min"', r"^train\.mode: .* from 'max' to 'min'"),
         ("train_module:train", "train_module:other", r"^train\.target: .* from 'train_module:train' to 'train_m"),
-        ("[space]", "[spice]", r"^space: is required"),
+        ("[space]", "[spice]", r"^spice: is not a known key; did you mean space\?"),
     ],
 )  # fmt: skip
 def test_a_changed_experiment_is_refused_and_what_changed_is_named(refused, folder, old, new, message):
@@ -199,7 +256,7 @@ def test_what_is_not_compared_may_change_and_the_file_may_be_gone(folder, direct
 
 def test_a_run_that_is_done_is_refused(refused, folder, directory):
     a_session(folder).resume(directory.run)
-    refused(rf"^RUN: run {directory.run} has come to its end; `rb-tune report` tells of it$")
+    refused(rf"^RUN: run {directory.run} has come to its end; `rb-tune report {directory.run}` tells of it$")
 
 
 def test_a_run_at_work_on_another_machine_is_refused(refused, directory):
@@ -246,7 +303,7 @@ def test_a_log_that_lacks_lines_is_refused(refused, directory):
     directory.events.write_text("".join(line for line in lines if '"event":"TrialPaused"' not in line))
     refused("^RUN: the log of run .* restore the file")
     directory.events.write_text("".join(lines[1:]))
-    refused("^RUN: event log .* holds no run; it must begin with the start of one$")
+    refused("^RUN: event log .* holds no run: it must begin with the start of one; restore it as rb-tune wrote it, or ")
     directory.events.write_text("")
     refused(r"^RUN: event log .* is empty or gone, and yet .*checkpoints holds checkpoints of the run; restore the log")
     directory.events.unlink()
@@ -279,6 +336,7 @@ def test_the_best_score_is_told_with_the_iterations_that_it_was_told_after(folde
     directory.events.write_text("".join(map(line, (*events[: saved + 1], told))))
     best = a_session(folder).report(directory.run).best
     assert (best.trial, best.score, best.iterations) == (told.trial, 9.0, 3)
+    assert (best.checkpoint_iterations, best.behind) == (2, "after 2 iterations, not 3")
 
 
 def test_a_report_on_a_log_that_lacks_lines_says_so(folder, directory):

@@ -45,19 +45,21 @@ def test_a_directory_that_cannot_be_made_is_an_error_with_the_remedy(tmp_path):
         RunDirectory.create(tmp_path / "file", "x", UTC_TIME)
 
 
-def test_runs_are_found_by_id_by_path_and_the_latest_without_either(tmp_path):
-    with pytest.raises(InvalidInput, match="there is no run in"):
-        RunDirectory.find(tmp_path, None)
+def test_runs_are_found_by_id_by_path_and_by_their_age(tmp_path):
+    assert RunDirectory.latest(tmp_path) == []
     first, second = (RunDirectory.create(tmp_path, name, UTC_TIME) for name in ("b", "a"))
     for age, directory in enumerate((second, first)):
         directory.events.write_text("x")
         os.utime(directory.events, (1000 - age, 1000 - age))
-    assert RunDirectory.find(tmp_path, None) == second
+    assert RunDirectory.latest(tmp_path) == [second, first]
     assert RunDirectory.find(tmp_path, first.run) == first
     assert RunDirectory.find(tmp_path, str(first.path)) == first
     assert first.began
-    with pytest.raises(InvalidInput, match="must be the id of a run in"):
+    with pytest.raises(InvalidInput, match=r"must be the id of a run in .*, got 'c'; `rb-tune status` lists them$"):
         RunDirectory.find(tmp_path, "c")
+    RunDirectory.create(tmp_path, "a", UTC_TIME).write("request.json", {})
+    with pytest.raises(InvalidInput, match=r"must be the beginning of one run's id, got 'a-2', .*; give more of it$"):
+        RunDirectory.find(tmp_path, "a-2")
 
 
 def test_files_are_written_whole_for_their_owner_and_read_back(tmp_path):

@@ -133,6 +133,7 @@ def test_at_its_deadline_a_run_stops_when_told_to_and_goes_on_with_more(slow):
     slow.hurry()
     late = slow.command("run", "--resume", slow.run, "--on-deadline", "finish", "--json")
     assert late.exit_code == 0
+    assert "warning: the deadline of 2.0 s has passed: " in late.stderr
     assert "warning: the deadline of 2.0 s was missed by " in late.stderr
     assert '"objective_met": false' in late.stdout
     check_nothing_is_repeated(slow.events)

@@ -141,17 +141,85 @@ def test_a_log_of_a_newer_version_is_named_and_stops_no_list(cut):
 
 def test_the_forecast_of_a_living_run(cut):
     directory = cut(20)
-    with Lease(directory.lease, SystemClock()):
+    with Lease(directory.lease, ManualClock()):  # taken before the log was written
         watched = Watch(directory, SystemClock()).look()
         assert watched.condition is Condition.RUNNING
         assert watched.holder is not None
         assert watched.forecast[0] >= watched.elapsed_s
-        assert rb_tune("status", "small", home=cut.home).stdout.count("go on: rb-tune stop ") == 1
+        told = rb_tune("status", "small", home=cut.home).stdout
+    assert told.count("go on: rb-tune stop ") == 1
+    table = told.partition("Predicted and actual\n")[2].splitlines()
+    (whole,) = (row for row in table if row.startswith("all "))
+    assert "  0.0 s" not in whole
+    assert "(not ended)" in whole
+
+
+@pytest.mark.parametrize("ending", ["", "interrupted", "failed"])
+def test_a_run_that_a_process_is_about_to_go_on_with_is_starting(cut, ending):
+    end = {**json.loads(cut.lines[-1]), "ending": ending}
+    directory = cut(20, more=json.dumps(end) + "\n" if ending else "")
+    with Lease(directory.lease, SystemClock()):
+        told = rb_tune("status", directory.run, home=cut.home).stdout
+        (row,) = json.loads(rb_tune("status", "--json", home=cut.home).stdout)["runs"]
+    assert f"run {directory.run}: starting" in told
+    assert f"process {os.getpid()} on " in told
+    assert " is about to go on with it\n" in told
+    assert (row["state"], row["driver"]["pid"]) == ("starting", os.getpid())
+    assert row["go_on"] == f"rb-tune stop {directory.run}"
+
+
+def test_a_run_that_is_about_to_begin_is_starting_and_has_nothing_to_report_yet(cut):
+    directory = cut(0)
+    with Lease(directory.lease, SystemClock()):
+        assert " is about to begin it\n" in rb_tune("status", directory.run, home=cut.home).stdout
+        reported = rb_tune("report", directory.run, home=cut.home)
+    assert reported.exit_code == 1
+    assert "has not begun yet" in reported.stderr
+    assert f"`rb-tune status {directory.run} --follow` shows how it goes" in reported.stderr
+
+
+@pytest.mark.parametrize("command", [["status"], ["status", "--follow"], ["status", "r"], ["report"], ["stop"]])
+@pytest.mark.parametrize("place", ["file", "file/below", "gone"])
+def test_a_home_that_is_no_folder_is_refused_with_the_remedy(tmp_path, command, place):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    refused = rb_tune(*command, home=tmp_path / place)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("error: RB_HOME: must be a folder, for runs are kept in ")
+    assert refused.stderr.endswith("; set it to another\n")
+
+
+def test_what_cannot_be_found_says_what_to_do_next(cut):
+    cut(20)
+    for command in (["status", "nosuch"], ["status", "nosuch", "--follow"], ["report", "nosuch"], ["stop", "nosuch"]):
+        refused = rb_tune(*command, home=cut.home)
+        assert refused.exit_code == 2
+        assert refused.stderr.splitlines()[-1].endswith("; `rb-tune status` lists them")
+
+
+def test_a_log_that_is_a_pipe_is_refused_by_those_who_read_it_whole(cut):
+    directory = cut(0)
+    directory.events.unlink()
+    os.mkfifo(directory.events)
+    for command in (["report", directory.run], ["report"], ["run", "--resume", directory.run]):
+        refused = rb_tune(*command, home=cut.home)
+        assert refused.exit_code in (1, 2)
+        assert "events.jsonl is no file; restore it as rb-tune wrote it" in refused.stderr
+
+
+@pytest.mark.parametrize("time", ["1e400", "1e308"])
+def test_a_time_that_nothing_can_have_makes_no_page(cut, time):
+    last = json.dumps({**json.loads(cut.lines[-1]), "t_s": "when"}).replace('"when"', time)
+    directory = cut(len(cut.lines) - 1, more=last + "\n")
+    refused = rb_tune("report", directory.run, "--html", home=cut.home)
+    assert refused.exit_code == 1
+    assert f"line {len(cut.lines)}: is no RunEnded: t_s: must be a number within 1e+12" in refused.stderr
+    assert not (directory.path / "report.html").exists()
 
 
 def test_a_run_is_followed_until_it_ends_event_by_event(cut):
     directory, clock = cut(10), ManualClock()
-    lease = Lease(directory.lease, SystemClock())
+    lease = Lease(directory.lease, ManualClock())
     with lease:
         for number in range(11, len(cut.lines) + 1):
             clock.call_at(float(number), lambda number=number: cut(number))

@@ -114,8 +114,8 @@ def opened(source: Source, folder: Path | None = None) -> Iterator[TextIO]:
     else:
         with tarfile.open(path, "r:gz") as archive:
             for member in archive:
-                if member.name == source.table:
-                    yield io.TextIOWrapper(archive.extractfile(member), encoding="utf-8", newline="")
+                if member.name == source.table and (file := archive.extractfile(member)) is not None:
+                    yield io.TextIOWrapper(file, encoding="utf-8", newline="")
                     return
             raise RecordingMissing(f"{path} does not hold {source.table}; remove it, so that it is fetched again")
 

@@ -15,6 +15,8 @@ from itertools import groupby, pairwise
 from statistics import median
 from typing import TextIO
 
+from known import known
+
 from curves.fetch import SCAN_BENCH
 from curves.recordings import Pool, Recording
 from rb_core.hardware import Cloud, Latency
@@ -120,7 +122,7 @@ def throughput(epochs: Sequence[Epoch]) -> dict[tuple[str, int], float]:
     for (_, gpu, gpus), own in groupby(epochs, key=lambda epoch: (epoch.config, epoch.gpu, epoch.gpus)):
         timed = [epoch for epoch in own if epoch.seconds]
         if timed:
-            rate = sum(epoch.samples for epoch in timed) / sum(epoch.seconds for epoch in timed)
+            rate = sum(epoch.samples for epoch in timed) / sum(known(epoch.seconds) for epoch in timed)
             rates.setdefault((gpu, gpus), []).append(rate)
     return {key: median(own) for key, own in rates.items()}
 
@@ -186,8 +188,8 @@ def _recording(own: Sequence[Epoch], epochs: int, widths: Mapping[int, float], u
         raise ValueError(f"configuration {own[0].config} lacks an epoch in between")
     # The epoch in which it diverged was not trained to its end.
     whole = [epoch for epoch in own if not math.isnan(epoch.val_loss) and epoch.seconds]
-    pace_s = sum(epoch.seconds for epoch in whole) / len(whole) if whole else usual_s
-    seconds = [epoch.seconds for epoch in whole] + [pace_s] * (epochs - len(whole))
+    pace_s = sum(known(epoch.seconds) for epoch in whole) / len(whole) if whole else usual_s
+    seconds = [known(epoch.seconds) for epoch in whole] + [pace_s] * (epochs - len(whole))
     scores = [epoch.val_loss for epoch in whole] + [math.nan] * (epochs - len(whole))
     tests = [epoch.test_loss for epoch in whole] + [math.nan] * (epochs - len(whole))
     return Recording(

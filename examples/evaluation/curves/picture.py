@@ -41,7 +41,7 @@ def _forecasts(axes: Axes, rows: Sequence[Row], groups: Sequence[str]) -> None:
         for place, group in enumerate(groups):
             runs = [r for r in rows if group_of(r) == group and r.planner == "exact" and r.actual_s is not None]
             if runs:
-                ratios = [r.actual_s / r.forecast_s if what == "time" else r.actual_usd / r.forecast_usd for r in runs]
+                ratios = [r.time_ratio if what == "time" else r.cost_ratio for r in runs]
                 _bar(axes, place + aside, ratios, (0.1, 0.5, 0.9), color, mark, what if place == 0 else None)
     axes.axvline(1.0, color="black", linewidth=0.6)
     axes.set_xscale("log")
@@ -56,7 +56,7 @@ def _costs(axes: Axes, rows: Sequence[Row], groups: Sequence[str]) -> None:
         for place, group in enumerate(groups):
             both = pairs([row for row in rows if group_of(row) == group], "exact", other)
             if both:
-                shares = [a.actual_usd / b.actual_usd for a, b in both]
+                shares = [a.cost_against(b) for a, b in both]
                 label = f"against {other}" if place == 0 else None
                 _bar(axes, place - 0.12 + 0.24 * number, shares, (0.25, 0.5, 0.75), color, mark, label)
     axes.axvline(1.0, color="black", linewidth=0.6)

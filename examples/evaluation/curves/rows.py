@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from known import deadline_of, known
 
 from curves.profiling import CONFIGS, profiled
 from curves.recordings import Pool, Recording
@@ -88,6 +89,30 @@ class Row:
     regret_pool: float | None = None
     plan: str = ""
 
+    @property
+    def time_ratio(self) -> float:
+        """The time as a multiple of the forecast's median."""
+        return known(self.actual_s) / known(self.forecast_s)
+
+    @property
+    def cost_ratio(self) -> float:
+        """The bill as a multiple of the forecast's median."""
+        return known(self.actual_usd) / known(self.forecast_usd)
+
+    @property
+    def time_inside(self) -> bool:
+        """Whether the time lies between the forecast's percentiles."""
+        return known(self.forecast_p10_s) <= known(self.actual_s) <= known(self.forecast_p90_s)
+
+    @property
+    def cost_inside(self) -> bool:
+        """Whether the bill lies between the forecast's percentiles."""
+        return known(self.forecast_p10_usd) <= known(self.actual_usd) <= known(self.forecast_p90_usd)
+
+    def cost_against(self, other: Row) -> float:
+        """The bill as a multiple of another's."""
+        return known(self.actual_usd) / known(other.actual_usd)
+
 
 def worked_out(study: Study, seed: int, factors: Sequence[float] = DEADLINE_FACTORS) -> Iterator[Row]:
     """The rows of one draw."""
@@ -109,7 +134,7 @@ def worked_out(study: Study, seed: int, factors: Sequence[float] = DEADLINE_FACT
                 seed=seed,
                 deadline_factor=factor,
                 planner=name,
-                deadline_s=asked.objective.deadline_s,
+                deadline_s=deadline_of(asked),
                 trial_cv=problem.profile.trial_cv,
             )
             try:
@@ -117,29 +142,31 @@ def worked_out(study: Study, seed: int, factors: Sequence[float] = DEADLINE_FACT
             except NoFeasiblePlan:
                 yield base
                 continue
-            yield dataclasses.replace(base, **_carried_out(study, posed, plan, drawn, seed, replan=as_run))
+            yield _carried_out(base, study, posed, plan, drawn, replan=as_run)
 
 
 def _carried_out(
-    study: Study, problem: Problem, plan: AllocationPlan, drawn: Sequence[Recording], seed: int, *, replan: bool
-) -> Mapping[str, object]:
-    pool, told = study.pool, forecast(problem, plan, seed)
-    run = replayed(pool, problem, plan, drawn, seed=seed, replan=replan)
-    best = run.state.best()
+    base: Row, study: Study, problem: Problem, plan: AllocationPlan, drawn: Sequence[Recording], *, replan: bool
+) -> Row:
+    pool, told = study.pool, forecast(problem, plan, base.seed)
+    run = replayed(pool, problem, plan, drawn, seed=base.seed, replan=replan)
+    best = known(run.state.best())
+    score = known(best.score)
     finals = [recording.scores[-1] for recording in drawn[: study.experiment.trials]]
     best_drawn = float(np.nanmax(finals) if pool.mode == "max" else np.nanmin(finals))
-    return {
-        "forecast_s": told.p50_s,
-        "forecast_p10_s": told.p10_s,
-        "forecast_p90_s": told.p90_s,
-        "forecast_usd": told.p50_usd,
-        "forecast_p10_usd": told.p10_usd,
-        "forecast_p90_usd": told.p90_usd,
-        "actual_s": run.state.jct_s,
-        "actual_usd": run.bill.cost_usd,
-        "in_time": run.state.jct_s <= loosened(problem.objective.deadline_s),
-        "chosen": drawn[best.trial].name,
-        "regret_drawn": pool.loss(best.score, best_drawn),
-        "regret_pool": pool.loss(best.score, pool.best),
-        "plan": " | ".join(" > ".join(f"{s.nodes}w{s.slots_per_trial}" for s in chain) for chain in plan.chains),
-    }
+    return dataclasses.replace(
+        base,
+        forecast_s=told.p50_s,
+        forecast_p10_s=told.p10_s,
+        forecast_p90_s=told.p90_s,
+        forecast_usd=told.p50_usd,
+        forecast_p10_usd=told.p10_usd,
+        forecast_p90_usd=told.p90_usd,
+        actual_s=run.state.jct_s,
+        actual_usd=run.bill.cost_usd,
+        in_time=run.state.jct_s <= loosened(base.deadline_s),
+        chosen=drawn[best.trial].name,
+        regret_drawn=pool.loss(score, best_drawn),
+        regret_pool=pool.loss(score, pool.best),
+        plan=" | ".join(" > ".join(f"{s.nodes}w{s.slots_per_trial}" for s in chain) for chain in plan.chains),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from known import known
 from table import markdown
 
 from curves.rows import AS_RUN, CONFIDENCE, Row
@@ -94,11 +95,11 @@ def _fidelity(rows: Sequence[Row]) -> Iterable[list[str]]:
                     f"{factor:g}x",
                     planner,
                     str(len(runs)),
-                    _spread([row.actual_s / row.forecast_s for row in runs], (0.1, 0.9), "{:.2f}"),
-                    _percent([row.forecast_p10_s <= row.actual_s <= row.forecast_p90_s for row in runs]),
-                    _spread([row.actual_usd / row.forecast_usd for row in runs], (0.1, 0.9), "{:.2f}"),
-                    _percent([row.forecast_p10_usd <= row.actual_usd <= row.forecast_p90_usd for row in runs]),
-                    _percent([row.in_time for row in runs]),
+                    _spread([row.time_ratio for row in runs], (0.1, 0.9), "{:.2f}"),
+                    _percent([row.time_inside for row in runs]),
+                    _spread([row.cost_ratio for row in runs], (0.1, 0.9), "{:.2f}"),
+                    _percent([row.cost_inside for row in runs]),
+                    _percent([known(row.in_time) for row in runs]),
                 ]
 
 
@@ -119,10 +120,10 @@ def _against(rows: Sequence[Row]) -> Iterable[list[str]]:
             cells = [group, f"{factor:g}x", other, f"{len(plain)} of {draws}"]
             if plain and as_run:
                 for both in (plain, as_run):
-                    cells.append(_spread([a.actual_usd / b.actual_usd for a, b in both], (0.25, 0.75), "{:.3f}"))
-                    cells.append(_percent([a.actual_usd < b.actual_usd for a, b in both]))
-                cells += [_percent([a.in_time for a, _ in both]) for both in (plain, as_run)]
-                cells.append(_percent([b.in_time for _, b in plain]))
+                    cells.append(_spread([a.cost_against(b) for a, b in both], (0.25, 0.75), "{:.3f}"))
+                    cells.append(_percent([known(a.actual_usd) < known(b.actual_usd) for a, b in both]))
+                cells += [_percent([known(a.in_time) for a, _ in both]) for both in (plain, as_run)]
+                cells.append(_percent([known(b.in_time) for _, b in plain]))
             yield cells + ["-"] * (11 - len(cells))
 
 
@@ -136,9 +137,9 @@ def _regret(rows: Sequence[Row]) -> Iterable[list[str]]:
         yield [
             group,
             str(len(own)),
-            _with_worst([row.regret_drawn for row in own]),
-            _percent([row.regret_drawn <= 0 for row in own]),
-            _with_worst([row.regret_pool for row in own]),
+            _with_worst([known(row.regret_drawn) for row in own]),
+            _percent([known(row.regret_drawn) <= 0 for row in own]),
+            _with_worst([known(row.regret_pool) for row in own]),
         ]
 
 

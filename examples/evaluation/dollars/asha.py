@@ -6,7 +6,7 @@ Both are told a score whenever a trial reaches a rung, and wait for nobody.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -110,5 +110,8 @@ def _finite(values: Sequence[float]) -> list[float]:
     return [value for value in values if value > -math.inf]
 
 
-VARIANTS = {"ASHA, promoting": Promoting, "ASHA, stopping": Stopping}
+VARIANTS: Mapping[str, Callable[[int, int, int, str], Asha]] = {
+    "ASHA, promoting": Promoting,
+    "ASHA, stopping": Stopping,
+}
 """Both by name."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from curves.recordings import Pool, Recording
 from curves.replay import replayed
+from known import known
 
 from dollars.purse import Bought, Purse, in_hand
 from rb_core.engine.request import OnDeadline
@@ -62,7 +63,7 @@ def planned(
         experiment=size.experiment,
         objective=Objective(deadline_s=deadline_s, confidence=CONFIDENCE),
     )
-    bought = _run(pool, drawn, problem, size.both.plan(problem), budget_usd, seed=seed, replan=True)
+    bought = _run(pool, drawn, problem, known(size.both).plan(problem), budget_usd, seed=seed, replan=True)
     return dataclasses.replace(
         bought, cost_usd=bought.cost_usd + profiling_usd, ended_s=bought.ended_s + profiling_s
     )  # fmt: skip

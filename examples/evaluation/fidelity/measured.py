@@ -192,4 +192,4 @@ def in_short(plan: AllocationPlan) -> str:
 def _busy_s() -> float:
     """Seconds for which the machine's cores have been busy, summed over them."""
     times = psutil.cpu_times()._asdict()
-    return sum(times.get(kind, 0.0) for kind in ("user", "system", "nice", "irq", "softirq", "steal"))
+    return float(sum(times.get(kind, 0.0) for kind in ("user", "system", "nice", "irq", "softirq", "steal")))

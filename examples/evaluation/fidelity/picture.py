@@ -23,7 +23,7 @@ def draw(runs: Sequence[Run], rows: Sequence[Covered], path: Path) -> None:
     """Draw it as SVG."""
 
     def figure(sheet: Figure) -> None:
-        above, below = sheet.subfigures(2, 1, height_ratios=(3, 2))
+        above, below = sheet.subfigures(2, 1, height_ratios=(3, 2), squeeze=False)[:, 0]
         _bands(above.subplots(), runs)
         left, middle, right = below.subplots(1, 3)
         _ranks(left, [row.jct_rank for row in runs], "time")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from known import deadline_of
+
 from rb_core.errors import NoFeasiblePlan
 from rb_core.expectation import ExpectedModel
 from rb_core.plan import AllocationPlan, Problem
@@ -30,8 +32,9 @@ class StaticBeside:
             NoFeasiblePlan: none is in time.
         """
         shares = [_shares(problem, chain) for chain in range(len(problem.experiment.chains))]
+        limit_s = deadline_of(problem) + 1e-6
         splits = best_splits(shares, problem.cloud.max_nodes)
-        in_time = [plan for plan in splits if plan.jct_s <= problem.objective.deadline_s + 1e-6]
+        in_time = [plan for plan in splits if plan.jct_s <= limit_s]
         if not in_time:
             raise NoFeasiblePlan("no static clusters side by side are in time", limit="deadline_s")
         return min(in_time, key=lambda plan: (plan.cost_usd, plan.jct_s)).plan(problem)

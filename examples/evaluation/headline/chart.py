@@ -5,10 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chart import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, write_svg
 
 from .rows import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 LINES = {
     "static-1": (GREY, "--"),
@@ -31,7 +36,7 @@ def write_chart(rows: Sequence[Row], path: Path) -> None:
     experiments = list(dict.fromkeys(row.case.experiment for row in rows))
     clouds = list(dict.fromkeys(row.case.cloud for row in rows))
 
-    def draw(figure) -> None:
+    def draw(figure: Figure) -> None:
         panels = figure.subplots(len(experiments), len(clouds), sharex=True, sharey="row", squeeze=False)
         for line, experiment in zip(panels, experiments, strict=True):
             for axes, cloud in zip(line, clouds, strict=True):
@@ -48,7 +53,7 @@ def write_chart(rows: Sequence[Row], path: Path) -> None:
     write_svg(path, draw, width_in=3.2 * len(clouds), height_in=2.4 * len(experiments) + 0.5)
 
 
-def _draw(axes, rows: Sequence[Row]) -> None:
+def _draw(axes: Axes, rows: Sequence[Row]) -> None:
     factors = sorted({row.deadline_factor for row in rows})
     by_factor = [[row for row in rows if row.deadline_factor == factor] for factor in factors]
     for name, (color, stroke) in LINES.items():
@@ -69,7 +74,7 @@ def _shares(rows: Sequence[Row], name: str) -> list[float]:
     shares = []
     for row in rows:
         static, other = row.outcomes["static-beside"], row.outcomes.get(name)
-        usd = row.lower_bound_usd if name == "lower bound" else other and other.cost_usd
+        usd = row.lower_bound_usd if name == "lower bound" else other.cost_usd if other else None
         if static is None or usd is None:
             return []
         shares.append(usd / static.cost_usd)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+from known import deadline_of
+from numpy.typing import NDArray
 
 from rb_core.expectation import ExpectedModel
 from rb_core.plan import AllocationPlan, Policies, Problem
 from rb_core.planners.exact import Exact, modelled_front
 from rb_core.planners.objective import loosened, resolve
-from rb_core.simulate import simulate
+from rb_core.simulate import Estimate, simulate
 
 from .cases import DEADLINE_FACTORS, Case, with_noise
 from .foresight import at_once, grows, prefetched, promoted
@@ -72,7 +74,7 @@ def gains(case: Case) -> list[Gains]:
     foreseen = [prefetched(problems[0], plan) for plan in (*plain, *quick)]
     rows = []
     for factor, problem in zip(DEADLINE_FACTORS, problems, strict=True):
-        limit_s = loosened(problem.objective.deadline_s)
+        limit_s = loosened(deadline_of(problem))
         plan = Exact().plan(problem, np.random.default_rng(SEED))
         usual, early = _with_and_without(problem, plan, samples=1)
         jct_s, usd = float(usual.jct_s[0]), float(usual.cost_usd[0])
@@ -104,7 +106,7 @@ def gains(case: Case) -> list[Gains]:
     return rows
 
 
-def _with_and_without(problem: Problem, plan: AllocationPlan, *, samples: int):
+def _with_and_without(problem: Problem, plan: AllocationPlan, *, samples: int) -> list[Estimate]:
     """Estimates of a plan without early release and with it, under common random numbers."""
     return [
         simulate(
@@ -117,7 +119,7 @@ def _with_and_without(problem: Problem, plan: AllocationPlan, *, samples: int):
     ]
 
 
-def _paired(before, after) -> tuple[float, float]:
+def _paired(before: NDArray[np.float64], after: NDArray[np.float64]) -> tuple[float, float]:
     """The part of the mean that is saved, and half of its 95 % confidence interval (ratio of paired samples)."""
     saved = 1 - after.mean() / before.mean()
     residuals = before - after - saved * before

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
+from known import deadline_of
 
 from rb_core.errors import NoFeasiblePlan
 from rb_core.expectation import expected
@@ -70,8 +71,8 @@ def worked_out(case: Case) -> list[Row]:
         row = Row(
             case=case,
             deadline_factor=factor,
-            deadline_s=problem.objective.deadline_s,
-            outcomes={name: plan and _outcome(problem, plan) for name, plan in plans.items()},
+            deadline_s=deadline_of(problem),
+            outcomes={name: _outcome(problem, plan) if plan else None for name, plan in plans.items()},
             lower_bound_usd=lower_bound_usd(problem),
         )
         rows.append(row)

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from known import known
 from table import markdown
 
 from .rows import PLANNERS, Outcome, Row
@@ -101,7 +102,7 @@ def savings(rows: Sequence[Row], against: str) -> str:
 
 def above_bound(rows: Sequence[Row]) -> str:
     """Median and range of what the exact plan costs above the lower bound."""
-    return _spread([row.outcomes["exact"].cost_usd / row.lower_bound_usd - 1.0 for row in rows])
+    return _spread([known(row.outcomes["exact"]).cost_usd / row.lower_bound_usd - 1.0 for row in rows])
 
 
 def _spread(fractions: Sequence[float]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from known import deadline_of
 
 from rb_core.errors import InvalidInput
 from rb_core.expectation import ExpectedModel, expected
@@ -138,7 +139,7 @@ def case_of(name: str, deadline_factor: float) -> Case:
 def _outcome(problem: Problem, plan: AllocationPlan, faults: Faults, seed: int, *, replan: bool) -> Outcome:
     run = rehearse_once(problem, plan, seed=seed, faults=faults, replan=replan)
     return Outcome(
-        met=run.finished and run.state.jct_s <= loosened(problem.objective.deadline_s),
+        met=run.finished and run.state.jct_s <= loosened(deadline_of(problem)),
         cost_usd=run.bill.cost_usd,
         changes=len(run.state.replans),
     )

@@ -5,10 +5,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chart import BLACK, BLUE, VERMILION, write_svg
+from known import known
 
 from .rows import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 LINES = {
     "kept": ("plan kept", BLUE, "--", "o"),
@@ -22,12 +28,12 @@ def write_chart(rows: Sequence[Row], path: Path) -> None:
     """Draw it as SVG: a point is the median over the experiments and deadlines for which a plan was found."""
     wrongs = list(dict.fromkeys(row.wrong for row in rows))
 
-    def draw(figure) -> None:
+    def draw(figure: Figure) -> None:
         panels = figure.subplots(2, len(wrongs), sharex="col", sharey="row", squeeze=False)
         for column, wrong in enumerate(wrongs):
             own = [row for row in rows if row.wrong == wrong and row.cost_usd is not None]
-            _draw(panels[0, column], own, lambda row: row.against_informed)
-            _draw(panels[1, column], own, lambda row: row.jct_s / row.deadline_s)
+            _draw(panels[0, column], own, lambda row: known(row.against_informed))
+            _draw(panels[1, column], own, lambda row: known(row.jct_s) / row.deadline_s)
             panels[0, column].set_title(wrong)
             panels[1, column].set_xlabel("believed / true" if wrong != "scaling" else "loss not seen")
         panels[0, 0].set_ylabel("cost / informed")
@@ -38,7 +44,7 @@ def write_chart(rows: Sequence[Row], path: Path) -> None:
     write_svg(path, draw, width_in=2.2 * len(wrongs), height_in=4.2)
 
 
-def _draw(axes, rows: Sequence[Row], value: Callable[[Row], float]) -> None:
+def _draw(axes: Axes, rows: Sequence[Row], value: Callable[[Row], float]) -> None:
     axes.axhline(1.0, color=BLACK, linewidth=0.5)
     for runner, (name, color, stroke, marker) in LINES.items():
         factors = sorted({row.factor for row in rows if row.runner == runner})

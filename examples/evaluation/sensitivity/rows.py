@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from known import deadline_of
 
 from rb_core.ledger import ledger
 from rb_core.planners.objective import loosened
@@ -78,7 +79,7 @@ def _runs(case: Case, runner: str, seeds: int) -> Sequence[RehearsedRun]:
 
 
 def _row(case: Case, runner: str, runs: Sequence[RehearsedRun], seeds: int, informed_usd: float) -> Row:
-    deadline_s = case.true.objective.deadline_s
+    deadline_s = deadline_of(case.true)
     jct_s = np.array([run.state.jct_s for run in runs])
     usd = float(np.mean([_usd(case, run) for run in runs])) if runs else None
     late = [not run.finished or run.state.jct_s > loosened(deadline_s) for run in runs]

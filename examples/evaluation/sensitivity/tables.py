@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from known import known
 from table import markdown
 
 from .rows import Row
@@ -55,14 +56,14 @@ def _hurts(rows: Sequence[Row]) -> Iterable[Sequence[str]]:
             if not ran:
                 yield [wrong, name, str(len(own)), str(len(own)), "-", "-", "-", "-"]
                 continue
-            costs = [row.against_informed for row in ran]
+            costs = [known(row.against_informed) for row in ran]
             yield [
                 wrong,
                 name,
                 str(len(own)),
                 str(len(own) - len(ran)),
-                str(sum(row.late > 0 for row in ran)),
-                f"{max(row.latest for row in ran):.2f}",
+                str(sum(known(row.late) > 0 for row in ran)),
+                f"{max(known(row.latest) for row in ran):.2f}",
                 f"{statistics.median(costs):.2f}",
                 f"{max(costs):.2f}",
             ]
@@ -70,7 +71,7 @@ def _hurts(rows: Sequence[Row]) -> Iterable[Sequence[str]]:
 
 def _worst(rows: Sequence[Row]) -> Iterable[Sequence[str]]:
     own = [row for row in rows if row.runner == "replanned" and row.cost_usd is not None]
-    own.sort(key=lambda row: (-row.late, -row.against_informed))
+    own.sort(key=lambda row: (-known(row.late), -known(row.against_informed)))
     for row in own[:WORST]:
         yield [
             row.experiment,
@@ -99,4 +100,4 @@ def _figures(row: Row) -> tuple[str, str]:
     if row.cost_usd is None:
         return "no plan", "-"
     late = f", {row.late:.0%} late" if row.seeds > 1 else (", late" if row.late else "")
-    return f"{row.against_informed:.2f}", f"{row.jct_s / row.deadline_s:.2f}{late}"
+    return f"{row.against_informed:.2f}", f"{known(row.jct_s) / row.deadline_s:.2f}{late}"

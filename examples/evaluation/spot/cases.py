@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from headline.cases import Case as Headline
+from known import deadline_of
 
 from rb_core.expectation import expected
 from rb_core.hardware import Market, MarketPolicy
@@ -85,7 +86,7 @@ def case_of(experiment: str, policy: MarketPolicy, rate: float) -> Case:
         experiment=experiment,
         policy=policy,
         rate=rate,
-        deadline_s=bare.objective.deadline_s,
+        deadline_s=deadline_of(bare),
         problem=problem,
         plan=Exact().plan(problem, np.random.default_rng(0)),
         static_usd=static_usd,

@@ -482,7 +482,7 @@ def test_after_the_deadline_a_run_that_may_finish_says_so_and_does():
     world = World()
     state = world.run(due(250.0), WIDE)
     assert [(event.t_s, event.text) for event in world.of(events.Warned)] == [
-        (250.0, "the deadline has come; the rest is run as cheaply as possible")
+        (250.0, "the deadline has come; the rest is run, for less where that ends no later")
     ]
     assert sound(world, state)
 

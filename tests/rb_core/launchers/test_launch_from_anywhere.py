@@ -131,6 +131,19 @@ def test_a_module_that_is_no_use_is_one_clear_error(tmp_path, body, message):
     assert "\n" not in str(caught.value)
 
 
+def test_a_broken_package_of_a_launcher_is_one_clear_error(tmp_path, monkeypatch):
+    script(tmp_path, "raise OSError('look here:\\n  libgone.so.1: cannot open')", "broken_package.py")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = script(tmp_path, "def train(config, trial): pass", "sound.py")
+    launcher = ProcessLauncher(Target.parse(f"{file}:train"), modules=("broken_package",))
+    with pytest.raises(InvalidInput) as caught, launcher:
+        pass
+    assert str(caught.value) == (
+        "run.launcher: needs broken_package, which cannot be imported (OSError: libgone.so.1: cannot open); "
+        "`rb-tune doctor` says how to mend it"
+    )
+
+
 def test_nothing_survives_a_parent_that_is_killed(tmp_path):
     file = script(
         tmp_path,

@@ -1,8 +1,10 @@
 """`--html` of `plan`, `rehearse`, `run`, `report` and `profile`, and what their pages say of repeating them."""
 
 import json
+import os
 import shlex
 import signal
+import stat
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from rb_core.clock import SystemClock
 from rb_core.lease import Lease
 from rb_core.report import duration, money
 from rb_plugins.cli import main
+from rb_plugins.page.document import write_text
+from rb_plugins.page.pages import check_page
 
 
 def _asked(*words, status=0):
@@ -178,10 +182,56 @@ def test_a_page_that_could_not_be_written_is_refused_before_anything_runs(experi
     assert not (tmp_path / "home" / "runs").exists()
 
 
+@pytest.mark.parametrize("place", ["no/page.html", ".", "file/page.html", "x" * 300])
+def test_a_page_that_could_not_be_written_is_refused_before_anything_is_read(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    for command in (["plan", "missing.json"], ["rehearse", "missing.json", "--plan", "missing.json"]):
+        assert "error: --html: " in _asked(*command, "--html", place, status=2).stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_page_in_a_folder_of_others_is_refused_before_anything_is_fetched(experiment, tmp_path, monkeypatch):
+    run = json.loads(_asked("run", experiment, "--json").stdout)["run"]
+    monkeypatch.setattr("os.access", lambda path, mode, **_: Path(path) != tmp_path)
+    refused = _asked("report", run, "--fetch", tmp_path / "best", "--html", tmp_path / "page.html", status=2)
+    assert refused.stderr == (
+        f"error: --html: {tmp_path}/page.html cannot be written: {tmp_path} cannot be written to by this user; name "
+        "another file\n"
+    )
+    assert not (tmp_path / "best").exists()
+
+
+def test_a_page_takes_the_place_of_another_only_when_it_is_whole(tmp_path):
+    page, link = tmp_path / "page.html", tmp_path / "link.html"
+    link.symlink_to(page)
+    write_text("one", link)
+    page.chmod(0o640)
+    with pytest.raises(UnicodeEncodeError):
+        write_text("half of it, and then \ud800", link)
+    assert page.read_text() == "one"
+    write_text("two", link)
+    assert (page.read_text(), link.is_symlink(), stat.S_IMODE(page.stat().st_mode)) == ("two", True, 0o640)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.html", "page.html"]
+
+
+def test_a_page_goes_through_a_pipe_that_is_there(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR)
+    try:
+        check_page(pipe)
+        write_text("page", pipe)
+        assert os.read(reader, 99) == b"page"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
 def test_a_page_of_a_plan_that_cannot_be_written_is_said(problem, tmp_path):
     said = _asked("plan", problem, "--html", tmp_path / "no" / "plan.html", status=2).stderr
     assert "--html" in said
-    assert "No such file" in said
+    assert "there is no folder" in said
 
 
 def test_a_profiling_is_a_page_at_once_and_from_its_directory(experiment, tmp_path):
