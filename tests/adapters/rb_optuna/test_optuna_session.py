@@ -88,7 +88,7 @@ def reports_of(objective, trials, folder):
     return [trial.intermediate_values for trial in study.trials]
 
 
-BOTH = pytest.mark.parametrize("objective", [with_objects, with_states])
+BOTH = pytest.mark.parametrize("objective", [pytest.param(with_objects, marks=pytest.mark.long), with_states])
 
 
 @pytest.fixture
