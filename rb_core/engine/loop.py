@@ -248,8 +248,12 @@ class Loop:
         return None if chain is None else self._lane_of[chain]
 
     def _room(self, lane: Lane) -> int:
-        """Nodes that a lane may hold beside what the others are yet to hold."""
-        others = (_most_nodes(other) for other in self._lanes if other is not lane and not other.over)
+        """Nodes that a lane may hold beside what the others hold, which may be more than they need, or are yet to hold."""
+        others = (
+            max(_most_nodes(other), other.cluster.serving)
+            for other in self._lanes
+            if other is not lane and not other.over
+        )
         return self._setting.request.problem.cloud.max_nodes - sum(others)
 
     def _watch_drift(self) -> None:

@@ -68,3 +68,16 @@ def test_the_committed_page_follows_from_the_committed_figures(tmp_path):
         measured(code, str(tmp_path))
         page = figures.with_suffix(".md").read_text(encoding="utf-8")
         assert (tmp_path / "sensitivity.md").read_text(encoding="utf-8") == page
+
+
+GROWING = """
+from sensitivity.cases import Case
+from rb_core.sim.rehearsal import rehearse_once
+case = Case(experiment="Hyperband(81,3)", deadline_factor=3.0, wrong="noise", factor=0.5)
+assert rehearse_once(case.believed, case.plan("exact"), seed=11, truth=case.true, replan=True).finished
+"""
+
+
+def test_a_chain_that_grows_leaves_others_the_nodes_on_which_their_trials_still_run():
+    """One has fewer nodes in its new plan than it can give back before its barrier; another waited for these in vain."""
+    measured(GROWING)
