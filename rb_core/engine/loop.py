@@ -248,7 +248,7 @@ class Loop:
         return None if chain is None else self._lane_of[chain]
 
     def _room(self, lane: Lane) -> int:
-        """Nodes that a lane may hold beside what the others hold, which may be more than they need, or are yet to hold."""
+        """Nodes that a lane may hold beside what the others hold, which may be more than they plan, or will."""
         others = (
             max(_most_nodes(other), other.cluster.serving)
             for other in self._lanes

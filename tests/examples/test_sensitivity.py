@@ -79,5 +79,5 @@ assert rehearse_once(case.believed, case.plan("exact"), seed=11, truth=case.true
 
 
 def test_a_chain_that_grows_leaves_others_the_nodes_on_which_their_trials_still_run():
-    """One has fewer nodes in its new plan than it can give back before its barrier; another waited for these in vain."""
+    """One has fewer nodes in its new plan than it can give back before its barrier; another waited for them."""
     measured(GROWING)
