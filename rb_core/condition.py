@@ -32,7 +32,12 @@ class Condition(StrEnum):
     @property
     def goes_on(self) -> bool:
         """Whether something may still happen by itself."""
-        return self in (Condition.UNBEGUN, Condition.STARTING, Condition.RUNNING)
+        return self is Condition.UNBEGUN or self.lives
+
+    @property
+    def lives(self) -> bool:
+        """Whether a process is at work on it, or about to be."""
+        return self in (Condition.STARTING, Condition.RUNNING)
 
     @property
     def ended(self) -> bool:

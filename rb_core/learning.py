@@ -161,9 +161,8 @@ class Learning:
         reports, lag = self._lag
         if self._reports > reports * _FRESH:
             most = _most_of(self._steps.values())
-            usual = max(LEAST_TRIAL_CV, self._profile.trial_cv) ** 2
             trials = [_by_width(steps, most) for _, steps in sorted(self._steps.items())]
-            lag = _slope(trials, usual, self._usual_step_variance)
+            lag = _slope(trials, self._usual_trial_variance, self._usual_step_variance)
             self._lag = self._reports, lag
         return lag
 
@@ -187,7 +186,12 @@ class Learning:
         What makes a trial fast or slow is its own and stays, so of those that go on it is known by now: as far as its
         iterations tell, which is the more the less they differ among themselves.
         """
-        return self._of(trials)[0] * math.pow(slots_per_trial, self.lag)
+        return self.factors_of(trials, (slots_per_trial,))[slots_per_trial]
+
+    def factors_of(self, trials: Collection[int], widths: Iterable[int]) -> dict[int, float]:
+        """As `factor_of`, on each of these widths."""
+        factor, _ = self._of(trials)
+        return {slots: factor * self._stretch(slots) for slots in widths}
 
     def profile_of(self, trials: Collection[int]) -> ScalingProfile:
         """The profile as it is known now for these trials alone; for none in particular it is `profile`.
@@ -223,7 +227,7 @@ class Learning:
         known = self._trials()
         most = _most_of(known.values())
         step_variance = self._step_variance(known.values(), most)
-        usual = max(LEAST_TRIAL_CV, self._profile.trial_cv) ** 2
+        usual = self._usual_trial_variance
         factors, doubts = [], []
         for trial in trials:
             steps = known.get(trial)
@@ -237,21 +241,29 @@ class Learning:
 
     def _trials(self) -> dict[int, Steps]:
         """The reports by trial, against what is expected in the light of `lag`."""
-        lag = self.lag
+        stretch = {slots: self._stretch(slots) for slots in self._profile.slots}
         return {
-            trial: [(slots, count, expected_s * slots**lag, taken_s) for slots, count, expected_s, taken_s in steps]
+            trial: [(slots, count, expected_s * stretch[slots], taken_s) for slots, count, expected_s, taken_s in steps]
             for trial, steps in self._steps.items()
         }
 
     def _iteration_s(self, factor: float) -> dict[int, Latency]:
         """Those of the profile, so many times as long on one slot."""
-        lag, latencies = self.lag, self._profile.iteration_s
-        return {slots: _times(latency, factor * slots**lag) for slots, latency in latencies.items()}
+        latencies = self._profile.iteration_s
+        return {slots: _times(latency, factor * self._stretch(slots)) for slots, latency in latencies.items()}
+
+    def _stretch(self, slots: int) -> float:
+        """How many times as long again an iteration takes on so many slots, against one slot; see `lag`."""
+        return math.pow(slots, self.lag)
 
     def _of_trial(self, steps: Steps, most: float) -> tuple[float, float]:
         """A trial's ratio and the variance that is taken for granted of it."""
         ratio, iterations = _ratio(steps, most)
-        return ratio, max(LEAST_TRIAL_CV, self._profile.trial_cv) ** 2 + self._usual_step_variance / iterations
+        return ratio, self._usual_trial_variance + self._usual_step_variance / iterations
+
+    @property
+    def _usual_trial_variance(self) -> float:
+        return max(LEAST_TRIAL_CV, self._profile.trial_cv) ** 2
 
     @property
     def _usual_step_variance(self) -> float:

@@ -54,8 +54,6 @@ def _local(*, cloud: Cloud, clock: Clock, inbox: Inbox) -> Provider:
 
 
 def _ec2(*, cloud: Cloud, clock: Clock, inbox: Inbox) -> Provider:
-    if find_spec("boto3") is None:
-        raise InvalidInput("cloud.provider", "'ec2' needs boto3: pip install 'rubberband-tune[aws]'")
     _require_boto3("cloud.provider")
     from rb_core.providers.ec2.provider import Ec2Provider
 
@@ -120,8 +118,6 @@ def _aws_prices(*, region: str = "", instance_types: Sequence[str] = ()) -> Pric
 
 
 def _ec2_estate() -> Estate:
-    if find_spec("boto3") is None:
-        raise InvalidInput("--provider", "'ec2' needs boto3: pip install 'rubberband-tune[aws]'")
     _require_boto3("--provider")
     from rb_core.providers.ec2.estate import Ec2Estate
 
@@ -129,6 +125,8 @@ def _ec2_estate() -> Estate:
 
 
 def _require_boto3(key: str) -> None:
+    if find_spec("boto3") is None:
+        raise InvalidInput(key, "'ec2' needs boto3: pip install 'rubberband-tune[aws]'")
     from rb_plugins.importable import require
 
     require("boto3", key=key, user="'ec2'", extra="aws")

@@ -51,6 +51,5 @@ def to_follow(home: list[RunDirectory], clock: Clock) -> RunDirectory | None:
         clock: the time.
     """
     seen = [Watch(directory, clock, whole=False).look() for directory in home]
-    alive = (Condition.STARTING, Condition.RUNNING)
-    ranked = [(w.condition in alive, w.started.utc if w.started else "", w.directory) for w in seen]
+    ranked = [(w.condition.lives, w.started.utc if w.started else "", w.directory) for w in seen]
     return max(ranked, key=lambda row: row[:2])[2] if ranked else None

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Self
 
 from rb_core.clock import SystemClock
-from rb_core.errors import InvalidInput
+from rb_core.errors import InvalidInput, last_line
 from rb_plugins.installed import reinstall_command
 
 LIMIT_S = 30.0
@@ -95,7 +95,7 @@ class Attempts:
             return Attempt()
         if process.returncode < 0:
             said = f"killed by {signal.Signals(-process.returncode).name}"
-        return Attempt(problem=_last_line(said) or f"exit status {process.returncode}", is_broken=True)
+        return Attempt(problem=last_line(said) or f"exit status {process.returncode}", is_broken=True)
 
     def __enter__(self) -> Self:
         return self
@@ -127,13 +127,9 @@ def require(*modules: str, key: str, user: str = "", extra: str) -> None:
             if isinstance(error, ModuleNotFoundError) and error.name == package:
                 missing = f"{needs}, which is not installed; pip install 'rubberband-tune[{extra}]'"
                 raise InvalidInput(key, missing) from None
-            said = _last_line(f"{type(error).__name__}: {error}")
+            said = last_line(f"{type(error).__name__}: {error}")
             again = reinstall_command(package.replace("_", "-"))
             broken = (
                 f"{needs}, which is installed but broken, and cannot be imported ({said}); install it anew: {again}"
             )
             raise InvalidInput(key, broken) from error
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1].strip()

@@ -32,6 +32,14 @@ class Logged:
     problem: Problem
 
 
+def no_run(directory: RunDirectory) -> UnusableLog:
+    """The error of a log that begins with something else than the start of a run."""
+    return UnusableLog(
+        f"event log {directory.events} holds no run: it must begin with the start of one; restore it as rb-tune "
+        "wrote it, or name another run"
+    )
+
+
 def logged(events: Sequence[Event], directory: RunDirectory) -> Logged:
     """What these events say.
 
@@ -43,10 +51,7 @@ def logged(events: Sequence[Event], directory: RunDirectory) -> Logged:
         UnusableLog: they do not begin with the start of a run, or problem or plan are not whole.
     """
     if not events or not isinstance(events[0], RunStarted):
-        raise UnusableLog(
-            f"event log {directory.events} holds no run: it must begin with the start of one; restore it as rb-tune "
-            "wrote it, or name another run"
-        )
+        raise no_run(directory)
     started = events[0]
     latest = next((e for e in reversed(events) if isinstance(e, RunResumed)), started)
     try:

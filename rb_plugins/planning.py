@@ -198,7 +198,7 @@ def rehearse(
     try:
         rehearsal = rehearsed(loaded, read.plan, seeds=seeds, first=seed, faults=faults, curves=curves, replan=replan)
     except BrokenInvariant as error:
-        command_line = replay_command(error, problem, plan_file, faults=faults, curves=curves, replan=replan)
+        command_line = replay_command(error.seed, problem, plan_file, faults=faults, curves=curves, replan=replan)
         error.add_note(f"this is a fault of rb-tune itself; it can be repeated with: {command_line}")
         raise
     if html is not None:

@@ -13,7 +13,6 @@ from rb_core.plan import AllocationPlan, Problem
 from rb_core.planners.objective import resolve
 from rb_core.report import Table, duration, money
 from rb_core.sim.faults import Faults
-from rb_core.sim.invariants import BrokenInvariant
 from rb_core.sim.recorded import RecordedCurves
 from rb_core.sim.rehearsal import Rehearsal, RehearsedRun, rehearse, rehearsed_log
 from rb_plugins.config.faults import load_faults
@@ -88,10 +87,10 @@ def first_events(
 
 
 def replay_command(
-    error: BrokenInvariant, problem: Path, plan: Path, *, faults: Path | None, curves: Path | None, replan: bool
+    seed: int, problem: Path, plan: Path, *, faults: Path | None, curves: Path | None, replan: bool
 ) -> str:
-    """The command that repeats the one run in which an invariant was broken."""
-    words = ["rb-tune", "rehearse", str(problem), "--plan", str(plan), "--seeds", "1", "--seed", str(error.seed)]
+    """The command that repeats the run of one seed."""
+    words = ["rb-tune", "rehearse", str(problem), "--plan", str(plan), "--seeds", "1", "--seed", str(seed)]
     for option, path in (("--faults", faults), ("--curves", curves)):
         if path is not None:
             words += [option, str(path)]

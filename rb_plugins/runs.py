@@ -118,13 +118,11 @@ def stop(run_: str | None, timeout: str, as_json: bool) -> None:
     from rb_core.events import SCHEMA
     from rb_plugins import show
     from rb_plugins.latest import to_stop
-    from rb_plugins.rundir import RunDirectory
     from rb_plugins.terms import asked_seconds
 
     timeout_s = non_negative("--timeout", asked_seconds(timeout, key="--timeout"))
     session = open_session()
-    home = session.directory
-    directory = to_stop(home, session.clock) if run_ is None else RunDirectory.find(home, run_)
+    directory = to_stop(session.directory, session.clock, run_)
     stopped = session.stop(str(directory.path), timeout_s=timeout_s)
     outcome: Outcome | Surveyed | None = session.surveyed(str(directory.path))
     goes_on = outcome is None
@@ -159,11 +157,9 @@ def report(run_: str | None, fetch: Path | None, html: Path | None, as_json: boo
     from rb_core.errors import InvalidInput
     from rb_plugins import show
     from rb_plugins.latest import to_report
-    from rb_plugins.rundir import RunDirectory
 
     session = open_session()
-    home = session.directory
-    directory = to_report(home) if run_ is None else RunDirectory.find(home, run_)
+    directory = to_report(session.directory, run_)
     if html is not None:
         from rb_plugins.page.document import DEFAULT_NAME
         from rb_plugins.page.pages import check_page

@@ -272,8 +272,7 @@ class Session:
             InvalidInput: no such run, or it is another machine's or another user's.
             UnstoppedRun: it has not ended within that time.
         """
-        directory = to_stop(self.directory, self.clock) if reference is None else self._found(reference)
-        return stop(directory, self.clock, timeout_s=timeout_s)
+        return stop(to_stop(self.directory, self.clock, reference), self.clock, timeout_s=timeout_s)
 
     def launcher(self, name: str, target: Target, *, cloud: Cloud | None = None) -> Launcher:
         """The launcher of that name, not entered yet.
@@ -561,12 +560,12 @@ class Session:
 
     def report(self, reference: str | None = None) -> Outcome:
         """What came of a run, by its id or path; of the latest one when None. Raises `InvalidInput`, `UnusableLog`."""
-        directory = self._found(reference)
+        directory = to_report(self.directory, reference)
         return read_outcome(directory, living_holder(directory.lease, self.clock))
 
     def surveyed(self, reference: str | None = None) -> Surveyed | None:
         """What came of a profiling, by its id or path; None where that is a run. Raises as `report`."""
-        directory = self._found(reference)
+        directory = to_report(self.directory, reference)
         return read_surveyed(directory, living_holder(directory.lease, self.clock))
 
     def fetch(self, outcome: Outcome, folder: Path) -> Path:
@@ -580,9 +579,6 @@ class Session:
         if best is None or best.checkpoint is None:
             raise InvalidInput("RUN", f"run {outcome.state.run} has no checkpoint; leave --fetch out")
         return fetch(best.checkpoint, folder, self.manager.depots())
-
-    def _found(self, reference: str | None) -> RunDirectory:
-        return to_report(self.directory) if reference is None else RunDirectory.find(self.directory, reference)
 
     def _seen(self, tuning: Tuning) -> Tuning:
         return replace(tuning, cloud=self.seen(tuning.cloud, tuning.by_hand), given=tuning.by_hand)

@@ -166,7 +166,7 @@ def _next(watched: Watched) -> str:
         return "run --resume"
     if watched.condition in (Condition.UNBEGUN, Condition.UNREADABLE):
         return ""
-    return "stop" if watched.condition in (Condition.STARTING, Condition.RUNNING) else "report"
+    return "stop" if watched.condition.lives else "report"
 
 
 def _mark(kept: bool | None) -> str:

@@ -27,7 +27,7 @@ from rb_core.state import RunState, TrialPhase
 from rb_core.survey import PROFILING
 from rb_plugins.config.cloud import read_cloud
 from rb_plugins.forecast import DEFAULT_SAMPLES
-from rb_plugins.logged import Logged, logged, no_books
+from rb_plugins.logged import Logged, logged, no_books, no_run
 from rb_plugins.rundir import RunDirectory
 from rb_plugins.wording import TOLD, said, words
 
@@ -151,8 +151,8 @@ class Watched:
     @property
     def resumable(self) -> bool:
         """Whether `rb-tune` can go on with it."""
-        left = self.condition not in (Condition.STARTING, Condition.RUNNING, Condition.DONE, Condition.UNREADABLE)
-        return left and not self.profiles and self.directory.request.exists()
+        left = self.condition not in (Condition.DONE, Condition.UNREADABLE)
+        return left and not self.condition.lives and not self.profiles and self.directory.request.exists()
 
     def _kept(self, limit: float | None, so_far: float, at_the_end: float | None) -> bool | None:
         if limit is None:
@@ -237,10 +237,7 @@ class Watch:
     def _begin(self, events: Sequence[Event], holder: Holder | None) -> Reckoning:
         started = events[0]
         if not isinstance(started, RunStarted):
-            raise UnusableLog(
-                f"event log {self._directory.events} holds no run: it must begin with the start of one; restore it as "
-                "rb-tune wrote it, or name another run"
-            )
+            raise no_run(self._directory)
         self._started = started
         if PROFILING in started.problem:
             self._reckoning = Reckoning(_cloud(started, self._directory))

@@ -69,8 +69,9 @@ class Replanning:
         if self._nothing_to_plan:
             return
         now = self._factors()
-        slots = max(now, key=lambda slots: abs(math.log(now[slots] / self._drift.get(slots, 1.0))))
-        change = now[slots] / self._drift.get(slots, 1.0) - 1.0
+        changes = {slots: factor / self._drift.get(slots, 1.0) for slots, factor in now.items()}
+        slots = max(changes, key=lambda slots: abs(math.log(changes[slots])))
+        change = changes[slots] - 1.0
         why = f"iterations take {now[slots]:.2f} times what the profile says"
         if abs(change) > DRIFT:
             self.consider(why)
@@ -124,10 +125,9 @@ class Replanning:
 
     def _factors(self) -> dict[int, float]:
         """How many times as long as in the profile an iteration takes, on each width that is still planned."""
-        alive, learning = self._alive(), self._setting.learning
         left = (pair for chain in self._lane.left for pair in chain.left())
         widths = {allocation.slots_per_trial for _, allocation in left}
-        return {slots: learning.factor_of(alive, slots) for slots in sorted(widths)}
+        return self._setting.learning.factors_of(self._alive(), sorted(widths))
 
     @property
     def _nothing_to_plan(self) -> bool:

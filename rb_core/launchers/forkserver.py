@@ -14,7 +14,7 @@ import socket
 import sys
 from contextlib import suppress
 
-from rb_core.errors import FailureKind, InvalidInput
+from rb_core.errors import FailureKind, InvalidInput, last_line
 from rb_core.launchers import linux
 from rb_core.launchers.order import Ended, Failure, Order, Preparation, Prepared
 from rb_core.launchers.warden import guard
@@ -54,8 +54,7 @@ def prepare(preparation: Preparation) -> tuple[Prepared, Target | TrainingFuncti
         try:
             importlib.import_module(name)
         except (Exception, SystemExit) as error:
-            said = (str(error).strip().splitlines() or [""])[-1].strip()
-            broken = f"needs {name}, which cannot be imported ({type(error).__name__}: {said})"
+            broken = f"needs {name}, which cannot be imported ({type(error).__name__}: {last_line(str(error))})"
             problem = InvalidInput("run.launcher", f"{broken}; `rb-tune doctor` says how to mend it")
             return Prepared(problem=problem), preparation.target
     if "torch" in sys.modules:

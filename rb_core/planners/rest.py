@@ -60,7 +60,6 @@ class Rest:
         problem: the stages that are left, one after another (see `stages_left`); profile and cloud as they are known
             now, `max_nodes` being what these stages may hold; the objective with the deadline that is left in seconds,
             or with the budget of the whole bill, or None, which asks for the cheapest rest.
-        overdue: whether a deadline has passed: the cheapest rest is then one that ends no later than the current one.
         current: what is planned for these stages.
         instance_type: of the held nodes; None where none are held. It may be one that the cloud no longer offers.
         held: batches held, those that are still starting in the order of their requests.
@@ -74,6 +73,7 @@ class Rest:
             `SMALL_MISS` of the time that is left.
         scarce: name of a type of which no node can be had now, nor is held; empty for none. Other types are planned
             with, and a current plan that needs it cannot be carried out.
+        overdue: whether a deadline has passed: the cheapest rest is then one that ends no later than the current one.
 
     Raises:
         InvalidInput: the plan has another shape than the experiment, or a value is out of its limits.
@@ -250,7 +250,7 @@ class _Replanning:
         """What to change to; None to stay."""
         objective = self._problem.objective
         if objective is None:
-            return self._cheaper(self._before.surely_s if self._overdue and not self._obstacle else math.inf)
+            return self._cheaper(self._no_later_s if self._overdue else math.inf)
         if objective.budget_usd is not None:
             return self._sooner(objective.budget_usd)
         return self._in_time(objective.deadline_s or math.inf)
@@ -268,11 +268,15 @@ class _Replanning:
         worth_s = SMALL_MISS * deadline_s if self._worth_missing_s is None else self._worth_missing_s
         if best is None or best.late_s(deadline_s) > worth_s:
             # What is late anyway is not made later for money before its time is up.
-            within_s = math.inf if self._obstacle else self._before.surely_s
-            return self._cheaper(within_s, why="no plan is in time; ")
+            return self._cheaper(self._no_later_s, why="no plan is in time; ")
         if not self._obstacle and best.late_s(deadline_s) >= WORTH_HURRYING * late_s:
             return None
         return self._to(best, f"{why}; no plan is in time, and this one ends soonest")
+
+    @property
+    def _no_later_s(self) -> float:
+        """The end of the current plan; none of one that cannot be carried out."""
+        return math.inf if self._obstacle else self._before.surely_s
 
     def _sooner(self, budget_usd: float) -> Change | None:
         before = self._before

@@ -17,11 +17,7 @@ from rb_core.events import Event, RunEnding
 from rb_core.plan import AllocationPlan, Problem
 from rb_core.planners.objective import resolve
 from rb_core.report import duration, money
-from rb_core.sim.faults import Faults
-from rb_core.sim.recorded import RecordedCurves
-from rb_core.sim.rehearsal import rehearsed_log
 from rb_core.simulate import simulate
-from rb_plugins.config.faults import load_faults
 from rb_plugins.config.problem import problem_table
 from rb_plugins.config.profile import read_profile_table
 from rb_plugins.forecast import DEFAULT_SAMPLES, Forecast
@@ -31,6 +27,7 @@ from rb_plugins.page.document import DEFAULT_NAME, write
 from rb_plugins.page.repeating import Repeating, as_json, of_files, of_run
 from rb_plugins.page.scaling import Scaling
 from rb_plugins.page.sources import story_of_log, story_of_plan, story_of_rehearsal
+from rb_plugins.rehearsed import first_events, replay_command
 from rb_plugins.rundir import RunDirectory
 
 
@@ -181,17 +178,8 @@ def rehearsal_page(
         InvalidInput: a file is wrong, or the page cannot be written.
     """
     resolved = problem if problem.objective is None else resolve(problem)
-    history = rehearsed_log(
-        resolved,
-        plan,
-        seed=seed,
-        faults=Faults() if faults is None else load_faults(faults),
-        curves=None if curves is None else RecordedCurves.read(curves),
-        replan=replan,
-    )
-    words = ["rb-tune", "rehearse", str(problem_file), "--plan", str(plan_file), "--seeds", "1", "--seed", str(seed)]
-    for option, file in (("--faults", faults), ("--curves", curves)):
-        words += [] if file is None else [option, str(file)]
+    history = first_events(resolved, plan, seed=seed, faults=faults, curves=curves, replan=replan)
+    command = replay_command(seed, problem_file, plan_file, faults=faults, curves=curves, replan=replan)
     story = story_of_rehearsal(
         resolved,
         plan,
@@ -200,7 +188,7 @@ def rehearsal_page(
         name=problem_file.name,
         repeating=Repeating(
             facts=(
-                ("command", shlex.join([*words, "--replan"] if replan else words)),
+                ("command", command),
                 ("seed", f"{seed}, of everything that is left to chance; 0 of the forecast"),
                 ("forecast", f"{DEFAULT_SAMPLES} samples"),
             ),
