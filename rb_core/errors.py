@@ -13,11 +13,6 @@ from functools import partial
 from typing import ClassVar
 
 
-def last_line(text: str) -> str:
-    """What a text ends with, such as the name of what was raised; empty where there is nothing in it."""
-    return (text.strip().splitlines() or [""])[-1].strip()
-
-
 class RubberBandError(Exception):
     """Base of all errors raised on purpose."""
 

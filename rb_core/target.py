@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from rb_core.errors import InvalidInput
+from rb_core.oneline import first_line
 
 KEY = "train.target"
 """The key that every error about a target names."""
@@ -194,7 +195,7 @@ def _import_file(file: Path) -> ModuleType:
 
 
 def _line(error: BaseException) -> str:
-    text = (str(error).strip().splitlines() or [""])[0]
+    text = first_line(str(error))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

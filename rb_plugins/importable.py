@@ -12,7 +12,8 @@ from importlib import import_module
 from typing import Self
 
 from rb_core.clock import SystemClock
-from rb_core.errors import InvalidInput, last_line
+from rb_core.errors import InvalidInput
+from rb_core.oneline import last_line
 from rb_plugins.installed import reinstall_command
 
 LIMIT_S = 30.0

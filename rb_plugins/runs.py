@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rb_core.oneline import first_line
 from rb_plugins import completing
 from rb_plugins.command import FILE, command, open_session
 from rb_plugins.consent import ask
@@ -317,7 +318,7 @@ def _show_outcome(outcome: Outcome, telling: Telling) -> None:
     if outcome.bill.cost_usd:
         show.table(bill_table(outcome.bill, outcome.problem.cloud.prices))
     show.table(trials_table(outcome.state))
-    reason = outcome.state.reason.splitlines()[0] if outcome.state.reason else ""
+    reason = first_line(outcome.state.reason)
     show.line(f"run {outcome.state.run}: {outcome.ending}" + (f" ({reason})" if reason else ""))
     if outcome.verdict:
         show.line(outcome.verdict)

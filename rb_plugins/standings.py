@@ -8,6 +8,7 @@ from typing import Any
 
 from rb_core.condition import Condition
 from rb_core.events import SCHEMA
+from rb_core.oneline import first_line
 from rb_core.report import Table, duration, money, outcome_table
 from rb_core.state import TrialState
 from rb_plugins.watched import ALIVE, Watched
@@ -125,7 +126,7 @@ def run_tables(watched: Watched) -> Iterator[Table]:
 def headline(watched: Watched) -> list[str]:
     """The sentences on one run."""
     kind = "profiling" if watched.profiles else "run"
-    reason = f" ({watched.reason.splitlines()[0]})" if watched.reason else ""
+    reason = f" ({first_line(watched.reason)})" if watched.reason else ""
     lines = [f"{kind} {watched.directory.run}: {watched.condition.value}{reason}"]
     if watched.condition is Condition.STARTING:
         what = "go on with it" if watched.last_utc else "begin it"

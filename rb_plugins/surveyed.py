@@ -11,6 +11,7 @@ from rb_core.eventlog import open_log, parse_log, read_log
 from rb_core.events import SCHEMA, Event, RunStarted
 from rb_core.lease import Holder
 from rb_core.ledger import Ledger, ledger
+from rb_core.oneline import first_line
 from rb_core.report import Table, duration, money
 from rb_core.state import RunState, fold
 from rb_core.survey import PROFILING
@@ -74,7 +75,7 @@ class Surveyed:
 
     def lines(self) -> list[str]:
         """The sentences for people."""
-        reason = f" ({self.state.reason.splitlines()[0]})" if self.state.reason else ""
+        reason = f" ({first_line(self.state.reason)})" if self.state.reason else ""
         told = [f"profiling {self.directory.run}: {self.ending}{reason}"]
         if self.holder is not None:
             told.append(f"{self.holder} is at work on it; `rb-tune stop {self.directory.run}` ends it")

@@ -14,6 +14,7 @@ from rb_core.events import (
     StageStarted,
     Warned,
 )
+from rb_core.oneline import first_line
 from rb_core.reckoning import Reckoning
 from rb_core.report import duration, money
 from rb_core.spec import ExperimentSpec
@@ -76,7 +77,7 @@ def words(event: Event, reckoning: Reckoning, experiment: ExperimentSpec | None)
         case Warned():
             return f"warning: {event.text}"
         case RunEnded():
-            return f"run {event.ending.value}" + (f": {event.reason.splitlines()[0]}" if event.reason else "")
+            return f"run {event.ending.value}" + (f": {first_line(event.reason)}" if event.reason else "")
     return ""
 
 

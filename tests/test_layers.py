@@ -12,7 +12,7 @@ from source_tree import PACKAGES, Module, modules, names
 
 LAYERS = (
     # 0, values: frozen dataclasses and their checks
-    "errors check spec hardware profile plan events plainjson",
+    "errors check spec hardware profile plan events plainjson oneline",
     # 1, logic: from value to value; randomness is passed in
     "bracket rounds placement interruption markets dag billing draws occupancy simulate moments expectation planners "
     "explain standing promise sizing space ernest learning measurement steadiness speeds startups observed resplit "

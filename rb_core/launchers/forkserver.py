@@ -14,10 +14,11 @@ import socket
 import sys
 from contextlib import suppress
 
-from rb_core.errors import FailureKind, InvalidInput, last_line
+from rb_core.errors import FailureKind, InvalidInput
 from rb_core.launchers import linux
 from rb_core.launchers.order import Ended, Failure, Order, Preparation, Prepared
 from rb_core.launchers.warden import guard
+from rb_core.oneline import last_line
 from rb_core.target import Target, TrainingFunction
 from rb_core.training.frames import receive_frame, receive_frame_with_descriptors, send_frame
 from rb_core.training.randomness import capture, from_bytes, to_bytes

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rb_core.errors import DamagedCheckpoint, UnusableCheckpoint
+from rb_core.oneline import first_line
 from rb_core.training import checksums
 
 if TYPE_CHECKING:
@@ -294,4 +295,4 @@ def _survives(value: Any) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return first_line(str(error)) or type(error).__name__

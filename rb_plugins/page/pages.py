@@ -14,6 +14,7 @@ import numpy as np
 from rb_core.errors import InvalidInput
 from rb_core.eventlog import read_log
 from rb_core.events import Event, RunEnding
+from rb_core.oneline import first_line
 from rb_core.plan import AllocationPlan, Problem
 from rb_core.planners.objective import resolve
 from rb_core.report import duration, money
@@ -108,7 +109,7 @@ def standing_of(outcome: Outcome, history: Sequence[Event]) -> tuple[str, str]:
         ).rstrip()
     if state.ending is RunEnding.DONE:
         return state.ending.value, ""
-    reason = (state.reason.splitlines()[0] if state.reason else outcome.missed).rstrip(".")
+    reason = (first_line(state.reason) or outcome.missed).rstrip(".")
     if state.ending is RunEnding.FAILED and go_on:
         go_on = f"Once its cause is out of the way, {go_on}"
     why = {RunEnding.FAILED: "It failed", RunEnding.INTERRUPTED: "It was stopped"}.get(state.ending, "It ended")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from rb_core.oneline import first_line
+
 CONNECT_S = 5.0
 """Longest wait for a connection."""
 
@@ -41,6 +43,6 @@ _REMEDIES = (
 
 def in_words(error: OSError) -> str:
     """What an error of pyarrow means, and the remedy where there is one."""
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    said = first_line(str(error)) or type(error).__name__
     remedy = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, said)), "")
     return f"{remedy} ({said})" if remedy else said

@@ -20,6 +20,7 @@ from rb_core.errors import FailureKind, InvalidInput, LaunchFailure, RubberBandE
 from rb_core.launchers.group import torch_group
 from rb_core.launchers.order import Failure, Order
 from rb_core.launchers.watch import Watch
+from rb_core.oneline import first_line
 from rb_core.ports import Inbox, TrialExit, TrialNotice, TrialRun
 from rb_core.trial import Message, Remark
 from rb_ray.launching.hosts import RemoteHost
@@ -161,7 +162,7 @@ class PlacedTrial:
         except RubberBandError as error:
             problem = Failure(rank=0, cause=str(error), kind=FailureKind.UNSTARTED)
         except RayError as error:
-            cause = f"a node was lost while the trial was starting: {str(error).splitlines()[0]}"
+            cause = f"a node was lost while the trial was starting: {first_line(str(error))}"
             problem = Failure(rank=0, cause=cause, kind=FailureKind.DIED)
         wardens: dict[int, socket] = {}
         channels: dict[int, socket] = {}

@@ -14,6 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rb_core.errors import InvalidInput, LaunchFailure
 from rb_core.hardware import Cloud, InstanceType
+from rb_core.oneline import last_line
 from rb_core.ports import Clock, Inbox, NodeNews, NodeNotice, Slot
 from rb_ray import _compat
 from rb_ray.nodes.cluster import RayCluster
@@ -192,7 +193,7 @@ class ExistingNodes:
         try:
             unlike = mismatch(versions(), ray.get(node.asked))
         except RayError as error:
-            reason = f"{error}".strip().splitlines()[-1]
+            reason = last_line(str(error))
             self._lose(name, node, f"it could not tell its versions, for which rubberband-tune must be there: {reason}")
             return
         if unlike:

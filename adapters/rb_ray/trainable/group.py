@@ -13,6 +13,7 @@ from typing import Any
 
 from rb_core.errors import LaunchFailure, TrialMisuse
 from rb_core.launchers import linux
+from rb_core.oneline import first_line
 from rb_core.training.peers import Alone, PeerLost, Peers, looks_like_lost_peer
 
 
@@ -168,7 +169,7 @@ def _losses() -> Iterator[None]:
     except RuntimeError as error:
         if not looks_like_lost_peer(error):
             raise
-        raise PeerLost(f"another rank is gone: {str(error).splitlines()[0]}") from None
+        raise PeerLost(f"another rank is gone: {first_line(str(error))}") from None
 
 
 def _name_interface(host: str) -> None:
