@@ -18,6 +18,21 @@ FILE = click.Path(path_type=Path)
 """The type of options and arguments that are files."""
 
 
+def check_html(path: Path | None) -> None:
+    """Refuse, before anything begins, a page that could not be written.
+
+    Args:
+        path: where it is asked for; None where it is not, and an empty one where it goes beside the run's log.
+
+    Raises:
+        InvalidInput: the file cannot be written.
+    """
+    if path is not None and path != Path():
+        from rb_plugins.page.pages import check_page
+
+        check_page(path)
+
+
 class _Commands(click.Group):
     """The commands; an error of how one was called says what to do next."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rb_plugins import completing
-from rb_plugins.command import FILE, command, open_session
+from rb_plugins.command import FILE, check_html, command, open_session
 from rb_plugins.consent import ask
 
 if TYPE_CHECKING:
@@ -89,10 +89,7 @@ def profile(
     request = asked_to_profile(
         session, target, slots=slots, budget=budget, configs=configs, launcher=launcher, place=place, max_usd=max_usd
     )
-    if html is not None:
-        from rb_plugins.page.pages import check_page
-
-        check_page(html)
+    check_html(html)
     ask(request.cloud, most_usd(request), yes)
     with interruptible(), session.launcher(request.launcher, request.target, cloud=request.cloud) as running:
         show.note(announced(request))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rb_plugins import completing
-from rb_plugins.command import FILE, command, open_session
+from rb_plugins.command import FILE, check_html, command, open_session
 
 if TYPE_CHECKING:
     from rb_plugins.forecast import Forecast
@@ -33,10 +33,7 @@ def plan(
     from rb_plugins import show
     from rb_plugins.forecast import DEFAULT_PLANNER
 
-    if html is not None:
-        from rb_plugins.page.pages import check_page
-
-        check_page(html)
+    check_html(html)
     session = open_session()
     planned = session.plan(
         session.load_problem(problem, objective=True),
@@ -188,10 +185,7 @@ def rehearse(
     from rb_plugins.config.plan import load_plan
     from rb_plugins.rehearsed import first_events, rehearsal_answer, rehearsed, replay_command, totals_table
 
-    if html is not None:
-        from rb_plugins.page.pages import check_page
-
-        check_page(html)
+    check_html(html)
     session = open_session()
     loaded = session.load_problem(problem)
     read = load_plan(plan_file, loaded)

@@ -11,7 +11,7 @@ import click
 
 from rb_core.oneline import first_line
 from rb_plugins import completing
-from rb_plugins.command import FILE, command, open_session
+from rb_plugins.command import FILE, check_html, command, open_session
 from rb_plugins.consent import ask
 from rb_plugins.measuring import announced, most_usd
 from rb_plugins.telling import Telling
@@ -95,10 +95,7 @@ def run(
     if (experiment is None) == (resume is None):
         raise InvalidInput("EXPERIMENT", "is required, or --resume RUN in its place; not both")
     options = Options(deadline=deadline, budget_usd=budget, max_usd=max_usd, on_deadline=on_deadline, launcher=launcher)
-    if html is not None and html != Path():
-        from rb_plugins.page.pages import check_page
-
-        check_page(html)
+    check_html(html)
     telling = Telling(as_json=as_json, events=events, metrics=metrics)
     telling.check()
     if experiment is not None:
@@ -163,9 +160,8 @@ def report(run_: str | None, fetch: Path | None, html: Path | None, as_json: boo
     directory = to_report(session.directory, run_)
     if html is not None:
         from rb_plugins.page.document import DEFAULT_NAME
-        from rb_plugins.page.pages import check_page
 
-        check_page(directory.path / DEFAULT_NAME if html == Path() else html)
+        check_html(directory.path / DEFAULT_NAME if html == Path() else html)
     run_ = str(directory.path)
     surveyed = session.surveyed(run_)
     if surveyed is not None:
@@ -308,7 +304,7 @@ def _show_outcome(outcome: Outcome, telling: Telling) -> None:
     from rb_core.report import bill_table, duration, money, outcome_table, trials_table
     from rb_plugins import show
 
-    if outcome.missed:
+    if outcome.missed and telling.machine:
         show.note(f"warning: {outcome.missed}")
     if telling.as_json and not telling.events:
         show.answer(outcome.table())

@@ -45,7 +45,7 @@ class Played:
             "RB_HOME": str(folder / ".runs"),
             "RAY_USAGE_STATS_ENABLED": "0",
             "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), str(folder)]),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",  # as other pages may be played at the same time
         }
         (folder / ".home").mkdir()
         self._shell = Shell(folder / ".shell-output", folder, variables)
