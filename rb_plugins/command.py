@@ -22,12 +22,12 @@ def check_html(path: Path | None) -> None:
     """Refuse, before anything begins, a page that could not be written.
 
     Args:
-        path: where it is asked for; None where it is not, and an empty one where it goes beside the run's log.
+        path: where it is asked for; None where it is not.
 
     Raises:
         InvalidInput: the file cannot be written.
     """
-    if path is not None and path != Path():
+    if path is not None:
         from rb_plugins.page.pages import check_page
 
         check_page(path)

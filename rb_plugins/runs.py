@@ -95,7 +95,7 @@ def run(
     if (experiment is None) == (resume is None):
         raise InvalidInput("EXPERIMENT", "is required, or --resume RUN in its place; not both")
     options = Options(deadline=deadline, budget_usd=budget, max_usd=max_usd, on_deadline=on_deadline, launcher=launcher)
-    check_html(html)
+    check_html(None if html == Path() else html)
     telling = Telling(as_json=as_json, events=events, metrics=metrics)
     telling.check()
     if experiment is not None:

@@ -136,3 +136,29 @@ def test_the_bill_is_that_of_the_nodes_held(answer):
     assert answer["predicted"]["jct_s"]["p05"] <= answer["predicted"]["jct_s"]["p95"]
     held_s = sum((stage["end_s"] - stage["start_s"]) * stage["nodes"] for stage in answer["stages"])
     assert answer["actual"]["cost_usd"] == pytest.approx(held_s * 0.17 / 3600, rel=0.1)
+
+
+def killed(folder: Path, moments: int) -> list[dict]:
+    """What comes of SIGKILL at so many moments of a small run, each resumed afterwards."""
+    (folder / "profile.json").write_text(json.dumps(LATENCIES))
+    options = ["--moments", str(moments), "--small", "--profile", folder / "profile.json"]
+    done = subprocess.run([sys.executable, EXAMPLE / "kills.py", *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    assert [moment["problems"] for moment in told["moments"]] == [[]] * moments
+    assert {moment["winner"] for moment in told["moments"]} == {told["winner"]}
+    assert {moment["stages"] for moment in told["moments"]} == {told["stages"]} == {3}
+    assert all(moment["scores_before"] > 0 for moment in told["moments"])
+    return told["moments"]
+
+
+@pytest.mark.long
+def test_killed_once_it_has_the_same_winner_and_leaves_no_process(tmp_path):
+    killed(tmp_path, 1)
+
+
+@pytest.mark.long
+def test_killed_at_three_moments_it_has_the_same_winner_each_time(tmp_path):
+    moments = killed(tmp_path, 3)
+    assert [moment["stage"] for moment in moments] == sorted(moment["stage"] for moment in moments)
+    assert moments[0]["stage"] < moments[-1]["stage"]

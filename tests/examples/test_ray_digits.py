@@ -1,4 +1,4 @@
-"""The two scripts of Ray Tune on digits: two lines apart, and both come to a good network."""
+"""The two scripts of Ray Tune on digits: two lines apart, and both come to a good network. And a storm over Tune."""
 
 from __future__ import annotations
 
@@ -69,3 +69,20 @@ def test_the_scheduler_trains_one_network_to_the_end_on_all_slots_that_there_are
     (epochs, slots) = re.findall(r"^(\d+) epochs in all, .* on (\d+) slots", printed("elastic"), flags=re.MULTILINE)[-1]
     assert int(epochs) == TRIALS - 1 + EPOCHS
     assert int(slots) == min(2, os.cpu_count() or 1)
+
+
+@pytest.mark.long
+def test_in_a_small_storm_every_trial_is_accounted_for():
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "storm.py"), "--trials", "9", "--restores", "1", "--kills", "1"],
+        env={key: value for key, value in os.environ.items() if not key.startswith("RAY_")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    assert "WRONG" not in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("9 trials, 0 of them failed for good; ")
+    for what in ("1 nodes killed", "1 drivers killed"):
+        assert what in done.stdout

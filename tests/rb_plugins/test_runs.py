@@ -123,7 +123,7 @@ def test_a_second_interrupt_only_hurries(slow):
 def test_at_its_deadline_a_run_stops_when_told_to_and_goes_on_with_more(slow):
     stopped = slow.command("run", slow.file, "--deadline", "2s", "--on-deadline", "stop")
     assert stopped.exit_code == 0
-    assert "warning: the deadline of 2.0 s came after 1 of 3 stages, and 0 of 2 trials of the one" in stopped.stderr
+    assert "the deadline of 2.0 s came after 1 of 3 stages, and 0 of 2 trials of the one" in stopped.stdout
     assert "run --resume" in stopped.stdout
     outcome = slow.answer("report")
     assert (outcome["state"], outcome["objective_met"]) == ("deadline", False)

@@ -106,7 +106,7 @@ DONE = Moment(kind="told", what="COMPLETE")
     [
         pytest.param(BEFORE_THE_FIRST_REPORT, "sqlite", id="before-the-first-report-sqlite", marks=pytest.mark.long),
         pytest.param(SAVED, "sqlite", id="saved-sqlite"),
-        pytest.param(AT_A_RUNG, "journal", id="at-a-rung-journal"),
+        pytest.param(AT_A_RUNG, "journal", id="at-a-rung-journal", marks=pytest.mark.long),
         pytest.param(DECIDED, "postgres", id="decided-postgres"),
         pytest.param(DROPPED, "journal", id="dropped-journal", marks=pytest.mark.long),
         pytest.param(DONE, "sqlite", id="done-sqlite", marks=pytest.mark.long),

@@ -199,6 +199,7 @@ class Widths(tune.schedulers.TrialScheduler):
         return ""
 
 
+@pytest.mark.long
 def test_a_trial_that_changes_its_width_ends_with_the_weights_of_an_undisturbed_one(tmp_path, undisturbed):
     # Nothing but the ends of stages is saved, of which the scheduler tells.
     train = rb_ray.distributed(tuned.fits, metric="loss", checkpoint_every=100)

@@ -16,14 +16,14 @@ from rb_core.planners.rest import Rest
 from rb_core.spec import ExperimentSpec, Stage
 
 SIZES = (
-    (150, {"stages": 2, "nodes": 3, "kinds": 2, "trials": 8}),
-    (100, {"stages": 3, "nodes": 3, "kinds": 1, "trials": 8}),
-    (60, {"stages": 1, "nodes": 5, "kinds": 3, "trials": 12}),
-    (60, {"stages": 2, "nodes": 4, "kinds": 2, "trials": 6}),
+    (90, {"stages": 2, "nodes": 3, "kinds": 2, "trials": 8}),
+    (60, {"stages": 3, "nodes": 3, "kinds": 1, "trials": 8}),
+    (40, {"stages": 1, "nodes": 5, "kinds": 3, "trials": 12}),
+    (40, {"stages": 2, "nodes": 4, "kinds": 2, "trials": 6}),
 )
 """How many random problems of which size are tried."""
 
-HURRIED = 150
+HURRIED = 90
 """How many with stages that are shorter than a node's start."""
 
 

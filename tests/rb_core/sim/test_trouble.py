@@ -8,14 +8,19 @@ from rb_core.events import RunEnding
 from rb_core.sim.invariants import BrokenInvariant
 from rb_core.sim.trouble import trouble
 
-RUNS = 2000
+RUNS = range(1000)
+MORE = range(1000, 2000)
+"""Left to the long tests."""
+
 BATCH = 100
 
 REPLANNED = range(2000, 2040)
 """Runs in which the rest may be planned anew as well, which takes many times as long."""
 
 
-@pytest.mark.parametrize("first", range(0, RUNS, BATCH))
+@pytest.mark.parametrize(
+    "first", [*RUNS[::BATCH], *(pytest.param(first, marks=pytest.mark.long) for first in MORE[::BATCH])]
+)
 def test_every_invariant_is_kept(first):
     broken = []
     for number in range(first, first + BATCH):
