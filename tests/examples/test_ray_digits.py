@@ -60,11 +60,13 @@ def test_the_readme_shows_the_changed_lines():
     assert [line.split() for line in shown.splitlines()] == [line.split() for line in difference()]
 
 
-@pytest.mark.parametrize("name", [pytest.param("plain", marks=pytest.mark.long), "elastic"])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["plain", "elastic"])
 def test_it_finds_a_good_network(printed, name):
     assert float(re.findall(r"^accuracy (\S+)", printed(name), flags=re.MULTILINE)[-1]) > 0.95
 
 
+@pytest.mark.long
 def test_the_scheduler_trains_one_network_to_the_end_on_all_slots_that_there_are(printed):
     (epochs, slots) = re.findall(r"^(\d+) epochs in all, .* on (\d+) slots", printed("elastic"), flags=re.MULTILINE)[-1]
     assert int(epochs) == TRIALS - 1 + EPOCHS

@@ -365,9 +365,9 @@ def run_in_shell(experiment: Path, redirection: str) -> subprocess.CompletedProc
     ("redirection", "said"),
     [
         ("2>/dev/full >/dev/null", ""),
-        ("2>&- >/dev/null", ""),
+        pytest.param("2>&- >/dev/null", "", marks=pytest.mark.long),
         ("| head -1 >/dev/null", "run done"),
-        (">&-", "run done"),
+        pytest.param(">&-", "run done", marks=pytest.mark.long),
         ("--events >&-", "run done"),
         ("--json >/dev/full", "standard output cannot be written: No space left on device; `rb-tune report small-"),
     ],

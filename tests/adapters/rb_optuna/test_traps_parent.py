@@ -438,7 +438,7 @@ class TestSuspendedStates:
 class TestOneHandle:
     """Two handles of a trial do not see each other's reports, and each has the sampler begin the trial once more."""
 
-    @pytest.mark.parametrize("resumable", [True, False])
+    @pytest.mark.parametrize("resumable", [True, pytest.param(False, marks=pytest.mark.long)])
     def test_the_sampler_begins_a_trial_once_however_often_it_is_started(self, tmp_path: Path, resumable: bool) -> None:
         class Sampler(RandomSampler):
             def before_trial(self, study: Any, trial: FrozenTrial) -> None:

@@ -18,6 +18,7 @@ def no_foreign_cluster() -> Iterator[None]:
         for name in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
             patch.delenv(name, raising=False)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_prestart_worker_first_driver", "0")  # a process for each CPU, whether it is needed or not
         # A call without a cluster is then an error; Ray would start one, of which nobody knows.
         patch.setattr(auto_init_hook, "enable_auto_connect", False)
         yield

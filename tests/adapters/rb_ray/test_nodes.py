@@ -93,6 +93,7 @@ def test_a_killed_node_is_lost_within_seconds_and_its_machine_is_ended(ray_nodes
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.long
 def test_a_node_that_leaves_by_itself_is_lost(ray_nodes: Nodes):
     (name,) = ray_nodes.launch(1)
     os.kill(pid_with(f"start --block .*rb:{ray_nodes.run}:{name}"), signal.SIGTERM)
@@ -114,6 +115,7 @@ def test_a_busy_node_is_not_taken_away(ray_nodes: Nodes, monkeypatch: pytest.Mon
     gone(ray_nodes)
 
 
+@pytest.mark.long
 def test_an_idle_node_that_ray_would_keep_is_released_all_the_same(ray_nodes: Nodes, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(joining, "KEPT_S", 1.0)
     (name,) = ray_nodes.launch(1)

@@ -93,6 +93,7 @@ def test_its_own_is_not_moved_once_it_runs(ray_cluster: RayCluster):
         ray_cluster.serve(str)
 
 
+@pytest.mark.long
 def test_its_own_is_where_nodes_reach_this_machine():
     program = "from rb_ray.nodes.cluster import RayCluster\ncluster = RayCluster()\n"
     program += "cluster.serve(lambda: '127.0.0.77')\nwith cluster: print(cluster.host, cluster.address)"

@@ -108,8 +108,15 @@ def test_the_slots_are_held_in_ray_until_the_trial_is_over(home, pair, tmp_path)
     assert groups() == []
 
 
-@pytest.mark.parametrize(("how", "kind"), [("raise", FailureKind.RAISED), ("kill", FailureKind.DIED)])
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(
+    ("how", "kind", "rank"),
+    [
+        pytest.param("raise", FailureKind.RAISED, 0, marks=pytest.mark.long),
+        ("raise", FailureKind.RAISED, 1),
+        ("kill", FailureKind.DIED, 0),
+        pytest.param("kill", FailureKind.DIED, 1, marks=pytest.mark.long),
+    ],
+)
 def test_the_rank_at_fault_is_blamed_whatever_the_others_on_other_nodes_say(home, pair, tmp_path, how, kind, rank):
     config = {"act": "meets", "how": how, "rank": rank}
     failure = Story(home.launcher, on(home.slots(*pair), tmp_path, config=config)).to_end().failure

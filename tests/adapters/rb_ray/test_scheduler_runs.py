@@ -105,7 +105,7 @@ def test_failures_early_ends_and_rotated_checkpoints(tmp_path):
     assert sorted(statuses(tmp_path)) == ["ERROR"] + ["TERMINATED"] * 3
 
 
-@pytest.mark.parametrize("keeps", ["never", "even"])
+@pytest.mark.parametrize("keeps", [pytest.param("never", marks=pytest.mark.long), "even"])
 def test_a_rung_without_a_checkpoint_is_warned_of_with_its_price(tmp_path, caplog, keeps):
     scheduler = RubberBandScheduler(max_t=6, grace_period=3, reduction_factor=2)
     with caplog.at_level(logging.WARNING, logger="rb_ray"):

@@ -59,7 +59,7 @@ def test_several_chains_agree_draw_for_draw(order, early_release):
 
 @policies
 def test_random_problems_agree_draw_for_draw(early_release):
-    for number in range(100):
+    for number in range(50):
         case = trouble(number)
         agree(case.problem, case.plan, early_release=early_release)
 
