@@ -304,7 +304,7 @@ def _show_outcome(outcome: Outcome, telling: Telling) -> None:
     from rb_core.report import bill_table, duration, money, outcome_table, trials_table
     from rb_plugins import show
 
-    if outcome.missed and telling.machine:
+    if outcome.missed and telling.machine:  # people are told by the verdict
         show.note(f"warning: {outcome.missed}")
     if telling.as_json and not telling.events:
         show.answer(outcome.table())
