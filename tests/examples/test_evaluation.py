@@ -95,9 +95,9 @@ def test_every_committed_page_names_its_command_and_its_seeds(page):
 
 
 def test_every_record_is_of_its_folder_and_of_a_whole_run():
-    studies = {page.parent.name for page in PAGES}
-    assert {"headline", "spot", "replanning", "sampling"} <= studies
-    for path in RESULTS.glob("*/run.json"):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        assert record["command"] == f"./dev evaluate --only {path.parent.name}"
+    studies = {module.parent.name for module in EVALUATION.glob("*/__init__.py")}
+    assert {page.parent.name for page in PAGES} == studies
+    for study in studies:
+        record = json.loads((RESULTS / study / "run.json").read_text(encoding="utf-8"))
+        assert record["command"] == f"./dev evaluate --only {study}"
         assert f"`{record['command']}`" in (RESULTS / "README.md").read_text(encoding="utf-8")
